@@ -1,0 +1,153 @@
+"""AgentBehavior: the settings of a run, and which setting overrides which.
+
+A field is declared here when it works.
+"""
+
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BeforeValidator, Field, JsonValue, ValidationError
+
+from zidane_core.errors import InvalidRequestError
+from zidane_core.values import Json, UserInput
+
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]
+"""How much to reason (RUN-05); providers map it to what they have."""
+
+
+def _budget(value: Any) -> Any:
+    """Read 0, negative and NaN budgets as unbounded (BUD-01, BUD-03)."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value if math.isfinite(value) and value > 0 else None
+    return value
+
+
+def _attempts(value: Any) -> Any:
+    """Read an attempt count below 1, non-finite or fractional as the default (PROV-03)."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return int(value) if math.isfinite(value) and value >= 1 and value == int(value) else 3
+    return value
+
+
+def _at_least_one(value: Any) -> Any:
+    return max(1, value) if isinstance(value, int) else value
+
+
+class RetryConfig(UserInput):
+    """How often and how soon a failed model call is tried again.
+
+    Implements: PROV-03, PROV-04.
+    """
+
+    max_attempts: Annotated[int, BeforeValidator(_attempts)] = 3
+    """Attempts in all, per target and turn; 1 means no retry."""
+    initial_delay_ms: int = Field(default=1_000, ge=0)
+    """Delay before the second attempt; doubles with each, with full jitter."""
+    max_delay_ms: int = Field(default=30_000, ge=0)
+    """Cap of each delay, also of one that the server asked for."""
+
+
+class AgentBehavior(UserInput):
+    """How a run behaves. Durations in milliseconds, sizes in bytes, money in USD.
+
+    Implements: RUN-04.
+    """
+
+    max_turns: int | None = Field(default=None, ge=1)
+    """Model turns of a run; None is unlimited (LOOP-02)."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Output cap of one response; None leaves it to the provider (LOOP-12)."""
+    max_consecutive_pause_turns: int = Field(default=0, ge=0)
+    """Empty `pause` turns in a row before the run ends; 0 is unlimited (LOOP-07)."""
+    resume_on_max_tokens: bool = False
+    """Go on by itself after an answer that hit the output cap (LOOP-08)."""
+    max_consecutive_length_resumes: int = Field(default=8, ge=0)
+    """Such resumes in a row that gave text; 0 disables them (LOOP-09)."""
+    max_consecutive_refusal_resumes: int = Field(default=3, ge=0)
+    """Retries of a refused turn in a row; 0 disables them (LOOP-11)."""
+    max_cost_usd: Annotated[float | None, BeforeValidator(_budget)] = None
+    """Spend of a run, checked after each turn; None is unbounded (BUD-01)."""
+    max_total_tokens: Annotated[int | None, BeforeValidator(_budget)] = None
+    """Input plus output tokens of a run, cache excluded (BUD-02)."""
+    max_wall_ms: Annotated[int | None, BeforeValidator(_budget)] = None
+    """Time since the start of the run, waiting included (BUD-03, G-27)."""
+    max_concurrent_tools: Annotated[int, BeforeValidator(_at_least_one)] = 10
+    """Concurrency-safe calls that run at once; 1 is strictly sequential (TOOL-02)."""
+    retry: RetryConfig = RetryConfig()
+    hook_timeout_ms: int = Field(default=300_000, ge=0)
+    """Watchdog on each hook dispatch; 0 is off (HOOK-04)."""
+    provider_stream_start_timeout_ms: int = Field(default=300_000, ge=0)
+    """From dispatch to the first event of a model stream; 0 is off (PROV-07)."""
+    provider_stream_idle_timeout_ms: int = Field(default=0, ge=0)
+    """Between two events of a model stream; 0 is off (PROV-08)."""
+    provider_stream_timeout_ms: int = Field(default=1_800_000, ge=0)
+    """A model call as a whole; 0 is off (PROV-09)."""
+    thinking_budget: int | None = Field(default=None, ge=1)
+    """Tokens of reasoning; overrides the level's own (THNK-02)."""
+    model_options: Mapping[str, JsonValue] | None = None
+    """Options by id; a model ignores those that it does not declare (RUN-18)."""
+    strict_tool_pairing: bool = False
+    """Fail the run instead of repairing the wire view (SESS-12)."""
+    max_pairing_repairs_per_turn: int | None = Field(default=None, ge=1)
+    """Repairs of one wire view before the run fails; None is off (SESS-13)."""
+    extensions: Mapping[str, JsonValue] | None = None
+    """The host's own settings; tools see them, the runtime never reads them (RUN-23)."""
+
+
+def _known_fields(value: Any) -> Any:
+    """Drop the fields that a newer version wrote, so that an older worker can read them."""
+    if not isinstance(value, dict):
+        return value
+    fields = cast(dict[str, Any], value)
+    return {name: fields[name] for name in fields if name in AgentBehavior.model_fields}
+
+
+StoredBehavior = Annotated[AgentBehavior, BeforeValidator(_known_fields)]
+"""A behavior read back from history or store; unknown fields are dropped, not refused."""
+
+
+def resolve_behavior(run: Json | None, agent: AgentBehavior | None) -> AgentBehavior:
+    """Return the behavior of a run: the run's fields over the agent's over the defaults.
+
+    `extensions` merges key by key, the run's keys winning.
+
+    Raises:
+        InvalidRequestError: A field does not exist or has a wrong value; names it and, for an
+            unknown one, the nearest that exists.
+
+    Implements: RUN-04.
+    """
+    base: Json = agent.packed() if agent is not None else {}
+    override = dict(run or {})
+    merged: Json = {**base, **override}
+    ours, theirs = override.get("extensions"), base.get("extensions")
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        merged["extensions"] = {**theirs, **ours}
+    return parse_behavior(merged)
+
+
+def parse_behavior(fields: Json) -> AgentBehavior:
+    """Read behavior fields as a person typed them; errors as in `resolve_behavior`."""
+    try:
+        return AgentBehavior.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidRequestError(_explain(error), field=_path(error)) from error
+
+
+def _path(error: ValidationError) -> str:
+    return ".".join(str(part) for part in error.errors()[0]["loc"])
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = f"behavior.{_path(error)}"
+    if first["type"] != "extra_forbidden":
+        return f"Bad value for {where}: {first['input']!r}. {first['msg']}."
+    model = RetryConfig if first["loc"][0] == "retry" else AgentBehavior
+    near = difflib.get_close_matches(
+        str(first["loc"][-1]), list(model.model_fields), n=1, cutoff=0.4
+    )
+    hint = f" Did you mean {near[0]!r}?" if near else f" Known: {sorted(model.model_fields)}."
+    return f"Unknown field {where}.{hint}"

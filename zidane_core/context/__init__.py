@@ -1,0 +1,1 @@
+"""Pure passes from the path of turns to the wire view."""

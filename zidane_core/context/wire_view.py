@@ -1,0 +1,78 @@
+"""The wire view: from the path of turns to the messages of a request.
+
+Order of the passes (LOOP-15): drop turns that no model may see, then repair the pairing.
+Each pass is a pure function of the turns before it, so a longer path keeps its prefix.
+"""
+
+from collections.abc import Sequence
+
+from zidane_core.content import ContentBlock, TextBlock
+from zidane_core.context.pairing import Pairing, Repair
+from zidane_core.session import Message, Turn
+
+
+class WireView:
+    """The messages of a path, built turn by turn; adding a turn costs that turn only.
+
+    Implements: LOOP-15, SESS-02, SESS-11, CTL-11.
+    """
+
+    def __init__(self) -> None:
+        self._pairing = Pairing()
+        self._messages: list[Message] = []
+        self._repairs: list[Repair] = []
+        self._turns = 0
+        self._assistant_turns = 0
+        self._last_turn_id: str | None = None
+
+    @property
+    def assistant_turns(self) -> int:
+        """Assistant turns on the path that count for a model."""
+        return self._assistant_turns
+
+    def covers(self, path: Sequence[Turn]) -> bool:
+        """Say whether the view was built from the head of this path."""
+        if self._turns == 0:
+            return True
+        return self._turns <= len(path) and path[self._turns - 1].id == self._last_turn_id
+
+    def extend(self, path: Sequence[Turn]) -> None:
+        """Take in the turns of the path that are not in the view yet; it must cover the path."""
+        for index in range(self._turns, len(path)):
+            self._add(path[index])
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return the messages to send; calls without results get placeholders at the end."""
+        still_open = self._pairing.still_open()
+        if not still_open:
+            return tuple(self._messages)
+        pairing, repairs = Pairing(), list[Repair]()
+        last = self._messages[-1]
+        pairing.add(last, repairs)
+        return (*self._messages, *pairing.close(repairs))
+
+    def repairs(self) -> tuple[Repair, ...]:
+        """Return every repair of the view, calls that are still open included."""
+        open_calls = (
+            Repair(kind="missing_result", call_id=call_id) for call_id in self._pairing.still_open()
+        )
+        return (*self._repairs, *open_calls)
+
+    def _add(self, turn: Turn) -> None:
+        self._turns += 1
+        self._last_turn_id = turn.id
+        if turn.role not in ("user", "assistant") or turn.aborted:
+            return
+        if turn.role == "assistant":
+            self._assistant_turns += 1
+        content = _sendable(turn.content)
+        if content:
+            message = Message(role=turn.role, content=content)
+            self._messages.extend(self._pairing.add(message, self._repairs))
+
+
+def _sendable(content: tuple[ContentBlock, ...]) -> tuple[ContentBlock, ...]:
+    """Leave out empty text, which no provider takes."""
+    if all(not isinstance(block, TextBlock) or block.text for block in content):
+        return content
+    return tuple(block for block in content if not isinstance(block, TextBlock) or block.text)

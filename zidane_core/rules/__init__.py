@@ -1,0 +1,1 @@
+"""Pure rules, each over its own small state."""
