@@ -1,0 +1,1 @@
+"""Model services behind one protocol; `registry.Providers` finds them by name."""
