@@ -1,6 +1,6 @@
 """What a receipt leads to, by the request that it answers."""
 
-from zidane_core.errors import InternalError, ProviderFailure
+from zidane_core.errors import InternalError, ProviderFailure, StoreError
 from zidane_core.moves import Moves
 from zidane_core.receipts import (
     HostCalled,
@@ -20,6 +20,9 @@ from zidane_core.state import Ending
 from zidane_core.tool_state import apply_ops
 from zidane_core.tools import CANCELLED_RESULT, INTERRUPTED_RESULT, SKIPPED_BY_USER_MESSAGE
 from zidane_core.values import Json
+
+_MENDED_BY_PEOPLE = frozenset({InternalError.code, StoreError.code})
+"""A fault of ours, or a damaged store: the run waits for a person instead of ending."""
 
 
 def take_receipt(moves: Moves, key: str, receipt: Receipt) -> None:
@@ -172,7 +175,7 @@ def _on_failed(moves: Moves, request: Request, failed: RequestFailed) -> None:
         case _ if state.ending is not None or failed.is_cancelled:
             state.ending = state.ending or Ending(status="aborted")
             moves.boundary()
-        case StreamTurn() if failed.type == InternalError.code:
+        case StreamTurn() if failed.type in _MENDED_BY_PEOPLE:
             moves.park(failed.message)
         case _:
             error: Json = {"type": failed.type, "message": failed.message}

@@ -1,0 +1,1 @@
+"""Everything that touches the world: requests in, receipts out."""

@@ -1,0 +1,1 @@
+"""The workflow side: Temporal, and nothing that touches the world."""
