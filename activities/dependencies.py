@@ -14,7 +14,9 @@ from zidane_core.context.wire_view import WireView
 from zidane_core.errors import InvalidRequestError, UnknownAgentError
 from zidane_core.manifest import RunManifest
 
-MAX_CACHED_VIEWS = 512
+MAX_CACHED_VIEWS = 256
+MAX_VIEW_CHARS = 67_108_864
+"""Text of all cached views; mostly shared with the store's own cache of turns."""
 MAX_CACHED_MANIFESTS = 256
 
 CancelReason = Literal["client", "shutdown"]
@@ -108,5 +110,8 @@ class Dependencies:
     def keep_view(self, session_id: str, view: WireView) -> None:
         """Put a session's wire view back for the next turn."""
         self._views[session_id] = view
-        if len(self._views) > MAX_CACHED_VIEWS:
-            self._views.popitem(last=False)
+        held = sum(cached.size for cached in self._views.values())
+        while len(self._views) > 1 and (
+            len(self._views) > MAX_CACHED_VIEWS or held > MAX_VIEW_CHARS
+        ):
+            held -= self._views.popitem(last=False)[1].size

@@ -13,7 +13,15 @@ from activities.loop_events import fire_loop_events, run_event, store_events
 from activities.pending_turns import pending_turns
 from activities.providers.base import ModelRequest, ModelTurn
 from activities.providers.registry import parse_target
-from zidane_core.content import ContentBlock, ThinkingBlock, ToolCallBlock, clip_utf8
+from zidane_core.content import (
+    ContentBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    clean_json,
+    clean_text,
+    clip_utf8,
+)
 from zidane_core.context.pairing import check_repairs
 from zidane_core.context.wire_view import WireView
 from zidane_core.errors import ProviderError, ProviderFailure
@@ -54,7 +62,7 @@ async def stream_turn(deps: Dependencies, request: StreamTurn, attempt: Attempt)
     )
     if started.receipt is not None:
         return TurnStreamed.unpacked(started.receipt)
-    making = _Making(deps, request, attempt, manifest, started.head, started.previous_attempts + 1)
+    making = _Making(deps, request, attempt, manifest, started.head, started.attempt)
     path = await deps.store.path(request.session_id, started.head)
     view = deps.take_view(request.session_id)
     if not view.covers(path):
@@ -300,5 +308,17 @@ def _stored_blocks(
             name = spec.name if spec is not None else block.name
             if (call_id, name) != (block.id, block.name):
                 block = block.model_copy(update={"id": call_id, "name": name})
-        kept.append(block)
+        kept.append(_clean(block))
     return tuple(kept)
+
+
+def _clean(block: ContentBlock) -> ContentBlock:
+    """Mend broken surrogate pairs that a model wrote, or the turn could not be stored."""
+    match block:
+        case TextBlock() | ThinkingBlock():
+            text = clean_text(block.text)
+            return block if text is block.text else block.model_copy(update={"text": text})
+        case ToolCallBlock():
+            return block.model_copy(update={"input": clean_json(block.input)})
+        case _:
+            return block

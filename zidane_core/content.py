@@ -248,7 +248,16 @@ CONTENT: TypeAdapter[tuple[ContentBlock, ...]] = TypeAdapter(tuple[ContentBlock,
 """Reads and writes a turn's content as JSON."""
 
 
-class TextPart(UserInput):
+class Part(UserInput):
+    """Base of the prompt parts: `type` is always written."""
+
+    @model_serializer(mode="wrap")
+    def _keep_type(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return {"type": type(self).model_fields["type"].default, **fields}
+
+
+class TextPart(Part):
     """Text of a prompt (PART-01)."""
 
     type: Literal["text"] = "text"
@@ -259,7 +268,7 @@ class TextPart(UserInput):
         return TextBlock(text=clean_text(self.text))
 
 
-class ImagePart(UserInput):
+class ImagePart(Part):
     """An image of a prompt, base64 (PART-02)."""
 
     type: Literal["image"] = "image"
@@ -272,7 +281,7 @@ class ImagePart(UserInput):
         return ImageBlock(data=self.data, media_type=self.media_type, name=self.name)
 
 
-class AudioPart(UserInput):
+class AudioPart(Part):
     """Sound of a prompt, base64 without a data-URI prefix (PART-03)."""
 
     type: Literal["audio"] = "audio"
@@ -285,7 +294,7 @@ class AudioPart(UserInput):
         return AudioBlock(data=self.data, media_type=self.media_type, name=self.name)
 
 
-class VideoPart(UserInput):
+class VideoPart(Part):
     """A film of a prompt, base64 without a data-URI prefix (PART-03)."""
 
     type: Literal["video"] = "video"
@@ -298,7 +307,7 @@ class VideoPart(UserInput):
         return VideoBlock(data=self.data, media_type=self.media_type, name=self.name)
 
 
-class DocumentPart(UserInput):
+class DocumentPart(Part):
     """A document of a prompt, base64 or raw text (PART-04)."""
 
     type: Literal["document"] = "document"

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, JsonValue, ValidationError
 
-from zidane_core.content import Prompt
+from zidane_core.content import Prompt, clean_json
 from zidane_core.runs import MAX_PAYLOAD_BYTES
 from zidane_core.values import Tagged, UserInput
 
@@ -113,7 +113,7 @@ def parse_control(name: ControlName, payload: Any, *, size: int) -> Control:
             "text in a file of the workspace",
         )
     try:
-        return _read(name, payload)
+        return _read(name, clean_json(payload))
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"]) or "payload"

@@ -3,12 +3,12 @@
 import difflib
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import Field, JsonValue, ValidationError
 
 from zidane_core.behavior import ThinkingLevel
-from zidane_core.content import Prompt
+from zidane_core.content import Prompt, clean_json
 from zidane_core.errors import InvalidRequestError
 from zidane_core.session import SessionEndStatus
 from zidane_core.usage import AgentStats
@@ -80,7 +80,7 @@ def parse_request(payload: Any) -> RunRequest:
             f"A run request is a JSON object with at least 'agent', got {type(payload).__name__}."
         )
     try:
-        return RunRequest.model_validate(payload)
+        return RunRequest.model_validate(clean_json(cast(JsonValue, payload)))
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"]) or "request"

@@ -6,7 +6,16 @@ Each pass is a pure function of the turns before it, so a longer path keeps its 
 
 from collections.abc import Sequence
 
-from zidane_core.content import ContentBlock, TextBlock
+from zidane_core.content import (
+    AudioBlock,
+    ContentBlock,
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    VideoBlock,
+)
 from zidane_core.context.pairing import Pairing, Repair
 from zidane_core.session import Message, Turn
 
@@ -24,6 +33,12 @@ class WireView:
         self._turns = 0
         self._assistant_turns = 0
         self._last_turn_id: str | None = None
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Characters of text and media that the view holds, roughly; for caches."""
+        return self._size
 
     @property
     def assistant_turns(self) -> int:
@@ -66,6 +81,7 @@ class WireView:
         if turn.role == "assistant":
             self._assistant_turns += 1
         content = _sendable(turn.content)
+        self._size += sum(map(_block_size, content))
         if content:
             message = Message(role=turn.role, content=content)
             self._messages.extend(self._pairing.add(message, self._repairs))
@@ -76,3 +92,16 @@ def _sendable(content: tuple[ContentBlock, ...]) -> tuple[ContentBlock, ...]:
     if all(not isinstance(block, TextBlock) or block.text for block in content):
         return content
     return tuple(block for block in content if not isinstance(block, TextBlock) or block.text)
+
+
+def _block_size(block: ContentBlock) -> int:
+    match block:
+        case TextBlock() | ThinkingBlock():
+            return len(block.text)
+        case ToolResultBlock():
+            output = block.output
+            return len(output) if isinstance(output, str) else sum(map(_block_size, output))
+        case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
+            return len(block.data or "")
+        case _:
+            return 256
