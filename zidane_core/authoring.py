@@ -37,6 +37,14 @@ def _ignore_progress(_: str) -> None:
     return
 
 
+async def _no_nested_calls(name: str, arguments: Json, line: int | None) -> ToolOutput:
+    raise ToolError(f"Tool {name!r} cannot be called from here (line {line}): {arguments}.")
+
+
+class ToolError(Exception):
+    """Raise it in a tool body to give the model an error result with exactly this text."""
+
+
 @dataclass
 class ToolContext:
     """What a tool body gets besides its arguments.
@@ -64,6 +72,8 @@ class ToolContext:
     """Set when the call should stop. Async bodies are cancelled instead."""
     emit_progress: Callable[[str], None] = _ignore_progress
     """Sends a line to whoever watches the run; live only, never stored."""
+    call_nested: Callable[[str, Json, int | None], Awaitable[ToolOutput]] = _no_nested_calls
+    """What `call_tool` calls."""
     outcome: ToolOutcome | None = None
     metadata: Json = field(default_factory=dict[str, JsonValue])
     """Facts for hooks and hosts, stored with the result; the model never sees them (TOOL-10)."""
@@ -81,9 +91,23 @@ class ToolContext:
         """Send a line to whoever watches the run."""
         self.emit_progress(text)
 
+    async def call_tool(self, name: str, arguments: Json, *, line: int | None = None) -> ToolOutput:
+        """Call another tool of the run, through its gates and hooks.
 
-class ToolError(Exception):
-    """Raise it in a tool body to give the model an error result with exactly this text."""
+        The call is part of this one: it is recorded on this call's result, never a turn, and
+        it is lost and repeated with this call.
+
+        Args:
+            name: Canonical name or alias.
+            arguments: Checked against that tool's schema.
+            line: Line of the calling script, for hooks and records.
+
+        Raises:
+            ToolError: The call was refused or failed; the text is its error result.
+
+        Implements: TOOL-11.
+        """
+        return await self.call_nested(name, arguments, line)
 
 
 ToolBody = Callable[..., ToolOutput | Awaitable[ToolOutput]]

@@ -5,7 +5,7 @@ what its runtime should do next. The same messages in the same order give the sa
 and times included, because both come from the clock it is given.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from zidane_core.clock import AgentClock
@@ -68,15 +68,17 @@ class Loop:
             return self._step(lambda moves: take_receipt(moves, incoming.key, incoming.receipt))
         return self._step(lambda moves: take_control(moves, incoming))
 
-    def faulted(self, error: BaseException, incoming: Incoming | None) -> RunState:
-        """Return the last good state, parked for a fault of ours, with the message kept.
+    def faulted(self, error: BaseException, unread: Iterable[Incoming]) -> RunState:
+        """Return the last good state, parked for a fault of ours, with the messages kept.
+
+        Args:
+            error: What `begin` or `receive` raised.
+            unread: The message that raised and all that came after it.
 
         Receipts are not kept: their requests are still `running` and are asked again on
         `resume`, which every activity answers from the store.
         """
-        held = self.state.held
-        if incoming is not None and not isinstance(incoming, Settled):
-            held = (*held, incoming)
+        held = (*self.state.held, *(m for m in unread if not isinstance(m, Settled)))
         reason = f"Internal error: {type(error).__name__}: {error}. Deploy a fix, then resume."
         return self.state.model_copy(
             update={"phase": Phase.PARKED, "reason": reason, "fault": reason, "held": held}
