@@ -122,12 +122,14 @@ class LiveStream:
         """Return the seconds left on each watchdog that is on."""
         now = time.monotonic()
         left: dict[str, float] = {}
-        if limits["total"]:
-            left["total"] = self._started + limits["total"] - now
         if self.first_event is None and limits["start"]:
             left["start"] = self._started + limits["start"] - now
-        if self.first_event is not None and limits["idle"]:
-            left["idle"] = self._last_event + limits["idle"] - now
+        if limits["idle"]:
+            # Before the first event the gap does not count, but it may begin at any moment.
+            since = now if self.first_event is None else self._last_event
+            left["idle"] = since + limits["idle"] - now
+        if limits["total"]:
+            left["total"] = self._started + limits["total"] - now
         return left
 
     def _timed_out(self, which: str, limit_s: float) -> ProviderFailure:
