@@ -36,6 +36,16 @@ async def call_tool(deps: Dependencies, request: CallTool, attempt: Attempt) -> 
     """
     manifest = await deps.manifest(request.manifest)
     spec = manifest.tool(request.name)
+    is_read_only = spec is None or spec.read_only
+    events = (
+        run_event(
+            request,
+            "tool:started",
+            {"call_id": request.call_id, "name": request.name, "title": request.title},
+            turn_id=request.turn_id,
+        ),
+        *store_events(request),
+    )
     start = await deps.store.begin_call(
         run_id=request.run_id,
         session_id=request.session_id,
@@ -44,20 +54,16 @@ async def call_tool(deps: Dependencies, request: CallTool, attempt: Attempt) -> 
         name=request.name,
         attempt=attempt.number,
         repeatable=spec is None or spec.repeatable or request.is_answered,
-        read_only=spec is None or spec.read_only,
+        read_only=is_read_only,
         now=request.now,
-        events=(
-            run_event(
-                request,
-                "tool:started",
-                {"call_id": request.call_id, "name": request.name, "title": request.title},
-                turn_id=request.turn_id,
-            ),
-            *store_events(request),
-        ),
+        events=() if is_read_only else events,
     )
     if start.receipt is not None:
         return ToolCalled.unpacked(start.receipt)
+    if is_read_only:
+        # Such a call writes no intent, so its events go with the process's next flush.
+        for event in events:
+            deps.store.events.emit(event)
     hooks = deps.hooks(manifest)
     await fire_loop_events(hooks, request, attempt)
     call = _Call(deps, request, attempt, manifest, hooks, start.call, start.state)

@@ -222,7 +222,7 @@ class _Making:
             "finish_reason": made.finish_reason,
             "calls": [f"{note.title}" for note in receipt.calls],
         }
-        await self._deps.store.commit_turn(
+        stored = await self._deps.store.commit_turn(
             turn,
             session_id=request.session_id,
             run_id=request.run_id,
@@ -237,7 +237,8 @@ class _Making:
                 **self._ids, turn=request.turn, turn_id=turn.id, usage=usage, message=turn
             )
             await hooks.fire("turn:after", after)
-        return receipt
+        # Another attempt may have been first; then its turn and its calls are the stored ones.
+        return TurnStreamed.unpacked(stored)
 
     async def _budget_usage(self, usage: TurnUsage) -> TurnUsage | None:
         if not self._hooks.handles("usage"):

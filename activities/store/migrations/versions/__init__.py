@@ -1,0 +1,1 @@
+"""One file per step of the schema; a step is never edited after a release."""
