@@ -110,7 +110,8 @@ class ToolContext:
         return await self.call_nested(name, arguments, line)
 
 
-ToolBody = Callable[..., ToolOutput | Awaitable[ToolOutput]]
+ToolBody = Callable[..., Any]
+"""A plain or async function; what it may return is in `tool`."""
 
 
 class Tool:
