@@ -47,7 +47,11 @@ def recorder(log: list[str]) -> dict[str, Any]:
 
 
 async def test_a_run_with_a_tool_call_fires_its_events_in_this_order(tmp_path: Path) -> None:
-    """HOOK-10, 11, 13, 14, 15, 18 to 28, 32 to 36, LOOP-17."""
+    """LOOP-17, and when each event fires.
+
+    HOOK-10, HOOK-11, HOOK-13, HOOK-14, HOOK-15, HOOK-18, HOOK-19, HOOK-20, HOOK-21, HOOK-22,
+    HOOK-23, HOOK-24, HOOK-25, HOOK-26, HOOK-28, HOOK-32, HOOK-33, HOOK-34, HOOK-35, HOOK-36.
+    """
     log: list[str] = []
     turns = [calls(("look", {"what": "it"}), text="hm"), says("done")]
     async with bench(tmp_path, turns, tools=[look], hooks=recorder(log)) as b:
@@ -245,10 +249,11 @@ async def test_a_changed_usage_counts_for_budgets_and_the_stored_one_stays(tmp_p
 
 
 async def test_stream_hooks_get_each_piece_and_the_text_so_far(tmp_path: Path) -> None:
-    """HOOK-26, HOOK-28."""
+    """HOOK-26, HOOK-27."""
     seen: list[tuple[str, str]] = []
 
     async def play(request: Any, sink: Any):
+        sink.thinking("hm")
         for piece in ("a", "b", "c"):
             sink.text(piece)
         return says("abc")
@@ -256,9 +261,10 @@ async def test_stream_hooks_get_each_piece_and_the_text_so_far(tmp_path: Path) -
     def piece(payload: StreamEvent) -> None:
         seen.append((payload.delta, payload.text))
 
-    async with bench(tmp_path, [play], hooks={"stream:text": piece}) as b:
+    hooks = {"stream:text": piece, "stream:thinking": piece}
+    async with bench(tmp_path, [play], hooks=hooks) as b:
         await b.run()
-    assert seen == [("a", "a"), ("b", "ab"), ("c", "abc")]
+    assert seen == [("hm", ""), ("a", "a"), ("b", "ab"), ("c", "abc")]
 
 
 async def test_a_slow_transform_fails_the_run_closed_and_a_slow_observer_does_not(

@@ -17,6 +17,7 @@ from activities.providers.base import (
 from activities.providers.registry import Providers
 from activities.store import Store, open_store
 from zidane_core.agent import Agent
+from zidane_core.clock import AgentClock
 from zidane_core.content import TextBlock, ToolCallBlock, ToolResultBlock
 from zidane_core.runs import RunRequest, RunResult
 from zidane_core.usage import TurnUsage
@@ -75,7 +76,9 @@ class Bench:
     agent: Agent
     workspace: Path
 
-    def runtime(self, prompt: str = "go", **request: Any) -> InlineRuntime:
+    def runtime(
+        self, prompt: str = "go", *, clock: AgentClock | None = None, **request: Any
+    ) -> InlineRuntime:
         """Return a run that has not begun."""
         deps = Dependencies(
             store=self.store,
@@ -89,7 +92,7 @@ class Bench:
             "workspace": str(self.workspace),
             **request,
         }
-        return InlineRuntime(deps, RunRequest.model_validate(wanted))
+        return InlineRuntime(deps, RunRequest.model_validate(wanted), clock=clock)
 
     async def run(self, prompt: str = "go", **request: Any) -> RunResult:
         """Run to the end."""
