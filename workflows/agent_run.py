@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast, get_args
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
@@ -11,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from workflows.clock import WorkflowClock
 from workflows.temporal_runtime import ContinueAsNew, TemporalRuntime
-from zidane_core.control import Answer, ControlName, Refused, parse_control
+from zidane_core.control import Answer, Control, ControlName, Refused, parse_control
 from zidane_core.errors import InvalidRequestError, UsageError
 from zidane_core.loop import Loop
 from zidane_core.runs import MAX_PAYLOAD_BYTES, RunResult, parse_request
@@ -19,10 +20,11 @@ from zidane_core.state import RunState
 from zidane_core.values import Json
 
 WORKFLOW_ID_PREFIX = "zidane-"
-_NO_PAYLOAD = RawValue(Payload())
 
 
-@workflow.defn(name="AgentRun")
+# Not sandboxed: no author's code runs here, and what the sandbox would watch (zidane_core) is
+# banned from the world by its own lint rules. The sandbox cost a third of a turn's CPU.
+@workflow.defn(name="AgentRun", sandboxed=False)
 class AgentRun:
     """A durable agent run (design: contract with Temporal).
 
@@ -31,13 +33,13 @@ class AgentRun:
     """
 
     @workflow.init
-    def __init__(self, request: Any, carried: Any = None) -> None:
+    def __init__(self, request: Any = None, *carried: Any) -> None:
         self._clock = WorkflowClock()
         self._refusal: UsageError | None = None
         self._runtime = TemporalRuntime(Loop(self._first_state(request, carried), self._clock))
 
     @workflow.run
-    async def run(self, request: Any, carried: Any = None) -> Any:
+    async def run(self, request: Any = None, *carried: Any) -> Any:
         """Drive the run; see `RunRequest` and `RunResult`."""
         del request, carried
         if self._refusal is not None:
@@ -57,35 +59,15 @@ class AgentRun:
 
     # -- signals ----------------------------------------------------------------------------
 
-    @workflow.signal(name="steer", description="Add a message while the run works")
-    def steer(self, payload: RawValue = _NO_PAYLOAD) -> None:
-        """Text or {"prompt", "id"?, "system_notes"?}; calls not yet started are skipped."""
-        self._take("steer", payload)
-
-    @workflow.signal(name="follow_up", description="Add a message for when the run would end")
-    def follow_up(self, payload: RawValue = _NO_PAYLOAD) -> None:
-        """As `steer`; used when the run would otherwise end."""
-        self._take("follow_up", payload)
-
-    @workflow.signal(name="pause", description="Stop at the next turn boundary")
-    def pause(self, payload: RawValue = _NO_PAYLOAD) -> None:
-        """Optional {"mode": "hold" | "return"}."""
-        self._take("pause", payload)
-
-    @workflow.signal(name="resume", description="Leave pause or parked")
-    def resume(self, payload: RawValue = _NO_PAYLOAD) -> None:
-        """No argument."""
-        self._take("resume", payload)
-
-    @workflow.signal(name="abort", description="Cancel what runs, and end as aborted")
-    def abort(self, payload: RawValue = _NO_PAYLOAD) -> None:
-        """Optional reason, as text or {"reason"}."""
-        self._take("abort", payload)
-
-    @workflow.signal(name="suspend", description="Cancel what runs, and end resumable")
-    def suspend(self, payload: RawValue = _NO_PAYLOAD) -> None:
-        """No argument."""
-        self._take("suspend", payload)
+    # One raw handler for all names: with a handler per name, the SDK fails the workflow task for
+    # ever over a second argument, and keeps a misspelt name unread.
+    @workflow.signal(dynamic=True, description=f"One of: {', '.join(get_args(ControlName))}")
+    def control(self, name: str, arguments: Sequence[RawValue]) -> None:
+        """Take a signal; what each carries is in `zidane_core.control`."""
+        control = _parsed(name, arguments)
+        if isinstance(control, Refused):
+            workflow.logger.warning("Refused signal %s: %s", name, control.reason)
+        self._runtime.inbox.append(control)
 
     # -- the update -------------------------------------------------------------------------
 
@@ -129,30 +111,20 @@ class AgentRun:
 
     # -- private ----------------------------------------------------------------------------
 
-    def _take(self, name: ControlName, raw: RawValue) -> None:
-        size = len(raw.payload.data)
-        try:
-            payload = (
-                workflow.payload_converter().from_payload(raw.payload)
-                if raw.payload.metadata and size <= MAX_PAYLOAD_BYTES
-                else None
-            )
-            control = parse_control(name, payload, size=size)
-        except Exception as error:
-            # Whatever a sender made of its payload is its own fault, never the run's.
-            control = Refused(name=name, reason=f"the payload cannot be read: {error}"[:500])
-        if isinstance(control, Refused):
-            workflow.logger.warning("Refused signal %s: %s", name, control.reason)
-        self._runtime.inbox.append(control)
-
-    def _first_state(self, request: Any, carried: Any) -> RunState:
-        if carried is not None:
-            return RunState.model_validate(carried)
+    def _first_state(self, request: Any, carried: Sequence[Any]) -> RunState:
+        # Only a run that continued itself brings a state; that one failing to read is a fault of
+        # ours, which retried tasks survive until it is mended.
+        if carried and workflow.info().continued_run_id is not None:
+            return RunState.model_validate(carried[0])
         workflow_id = workflow.info().workflow_id
         session_id = workflow_id.removeprefix(WORKFLOW_ID_PREFIX)
         agent, packed = "", None
         try:
             wanted = parse_request(request)
+            if carried:
+                raise InvalidRequestError(
+                    f"AgentRun takes one argument, a run request; got {len(carried) + 1}."
+                )
             agent, packed = wanted.agent, wanted.packed()
             if wanted.session_id not in (None, session_id):
                 raise InvalidRequestError(
@@ -190,6 +162,26 @@ class AgentRun:
             type=str(error.get("type")),
             non_retryable=True,
         )
+
+
+def _parsed(name: str, arguments: Sequence[RawValue]) -> Control:
+    if name not in get_args(ControlName):
+        known = ", ".join(get_args(ControlName))
+        return Refused(name=name[:100], reason=f"no such signal; known: {known}")
+    if len(arguments) > 1:
+        return Refused(name=name, reason=f"a signal takes one argument, got {len(arguments)}")
+    payload = arguments[0].payload if arguments else Payload()
+    size = len(payload.data)
+    try:
+        value = (
+            workflow.payload_converter().from_payload(payload)
+            if payload.metadata and size <= MAX_PAYLOAD_BYTES
+            else None
+        )
+        return parse_control(cast(ControlName, name), value, size=size)
+    except Exception as error:
+        # Whatever a sender made of its payload is its own fault, never the run's.
+        return Refused(name=name, reason=f"the payload cannot be read: {error}"[:500])
 
 
 def _refused(reason: str) -> ApplicationError:

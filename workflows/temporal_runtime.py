@@ -70,7 +70,8 @@ class TemporalRuntime:
             return self.loop.begin() if incoming is None else self.loop.receive(incoming)
         except Exception as error:
             workflow.logger.exception("The loop failed; the run is parked")
-            raise ContinueAsNew(self.loop.faulted(error, incoming)) from error
+            unread = (*(() if incoming is None else (incoming,)), *self.inbox)
+            raise ContinueAsNew(self.loop.faulted(error, unread)) from error
 
     def _is_time_to_continue(self, step: Step) -> bool:
         # With nothing under way and no message unread, the state is the whole run: requests of

@@ -126,7 +126,8 @@ def _answer(moves: Moves, answer: Answer) -> None:
 
 def _refuse(moves: Moves, name: str, reason: str) -> None:
     moves.event("control:refused", {"name": name, "reason": reason})
-    if not any(isinstance(request, HostCall) for request in moves.state.running):
+    is_over = moves.state.phase is Phase.DONE
+    if not is_over and not any(isinstance(request, HostCall) for request in moves.state.running):
         moves.report()
 
 
@@ -154,21 +155,38 @@ def _take_while_faulted(moves: Moves, control: Control) -> None:
         return
     held, state.held, state.fault, state.reason = state.held, (), None, None
     state.phase = _phase_before_fault(moves)
-    if not isinstance(control, Resume):
-        state.running = ()
-    elif state.running:
-        moves.requests.extend(state.running)
-    elif state.manifest is None:
-        moves.start()
+    if isinstance(control, Resume) or state.phase in (Phase.FINISHING, Phase.DONE):
+        _go_on_after_fault(moves)
     else:
-        moves.boundary()
+        state.running = ()
     for kept in held:
         take_control(moves, kept)
     if not isinstance(control, Resume):
         take_control(moves, control)
 
 
+def _go_on_after_fault(moves: Moves) -> None:
+    """Ask again for what was running; when nothing was, do what the run stood before."""
+    state = moves.state
+    moves.requests.extend(state.running)
+    if state.result is not None or any(not isinstance(r, HostCall) for r in state.running):
+        return
+    state.pause = None
+    if state.manifest is None:
+        moves.start()
+    elif state.batch:
+        moves.after_call()
+    elif state.attempt:
+        # It was parked in mid-turn, as when every target failed.
+        state.target, state.tries = 0, 0
+        moves.stream()
+    else:
+        moves.boundary()
+
+
 def _phase_before_fault(moves: Moves) -> Phase:
+    if moves.state.result is not None:
+        return Phase.DONE
     kinds = {type(request) for request in moves.state.running}
     if FinishRun in kinds:
         return Phase.FINISHING

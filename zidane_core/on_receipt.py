@@ -16,6 +16,7 @@ from zidane_core.requests import CallTool, FinishRun, HostCall, Request, StartRu
 from zidane_core.rules import batch as batches
 from zidane_core.rules import failover, recovery
 from zidane_core.rules.batch import CallSlot, SlotState
+from zidane_core.runs import Phase
 from zidane_core.state import Ending
 from zidane_core.tool_state import apply_ops
 from zidane_core.tools import CANCELLED_RESULT, INTERRUPTED_RESULT, SKIPPED_BY_USER_MESSAGE
@@ -45,7 +46,9 @@ def take_receipt(moves: Moves, key: str, receipt: Receipt) -> None:
         case Wait(), Waited():
             moves.stream()
         case HostCall(), HostCalled():
-            return
+            # What happened while it ran would else wait for the next activity, maybe for days.
+            if state.events and state.phase not in (Phase.FINISHING, Phase.DONE):
+                moves.report()
         case _, RequestFailed():
             _on_failed(moves, request, receipt)
         case _:

@@ -29,8 +29,8 @@ class Pairing:
 
     def __init__(self) -> None:
         self._used: set[str] = set()
-        self._open: dict[str, str] = {}
-        """Calls of the last assistant message without a result: stored id to id on the wire."""
+        self._open: list[tuple[str, str]] = []
+        """Calls of the last assistant message without a result: stored id and id on the wire."""
 
     def add(self, message: Message, repairs: list[Repair]) -> list[Message]:
         """Return the message mended, behind a message of placeholders when results are missing."""
@@ -46,14 +46,14 @@ class Pairing:
         """Return the placeholders for calls that are still open: one message, or none."""
         if not self._open:
             return []
-        blocks = tuple(_placeholder(call_id) for call_id in self._open.values())
-        repairs.extend(Repair(kind="missing_result", call_id=call_id) for call_id in self._open)
-        self._open = {}
+        blocks = tuple(_placeholder(wire_id) for _, wire_id in self._open)
+        repairs.extend(Repair(kind="missing_result", call_id=stored) for stored, _ in self._open)
+        self._open = []
         return [Message(role="user", content=blocks)]
 
     def still_open(self) -> tuple[str, ...]:
         """Return the wire ids of the calls that have no result yet."""
-        return tuple(self._open.values())
+        return tuple(wire_id for _, wire_id in self._open)
 
     def _calls(self, message: Message, repairs: list[Repair]) -> Message:
         blocks: list[ContentBlock] = []
@@ -67,7 +67,7 @@ class Pairing:
             if wire_id != block.id:
                 repairs.append(Repair(kind="duplicate_call", call_id=block.id))
             self._used.add(wire_id)
-            self._open[block.id] = wire_id
+            self._open.append((block.id, wire_id))
             blocks.append(
                 block if wire_id == block.id else block.model_copy(update={"id": wire_id})
             )
@@ -79,7 +79,7 @@ class Pairing:
         for block in message.content:
             if not isinstance(block, ToolResultBlock):
                 others.append(block)
-            elif (wire_id := self._open.pop(block.call_id, None)) is not None:
+            elif (wire_id := self._take(block.call_id)) is not None:
                 results.append(
                     block
                     if wire_id == block.call_id
@@ -88,12 +88,20 @@ class Pairing:
             else:
                 kind = "duplicate_result" if block.call_id in self._used else "orphan_result"
                 repairs.append(Repair(kind=kind, call_id=block.call_id))
-        for call_id, wire_id in self._open.items():
+        for call_id, wire_id in self._open:
             repairs.append(Repair(kind="missing_result", call_id=call_id))
             results.append(_placeholder(wire_id))
-        self._open = {}
+        self._open = []
         content = (*results, *others)
         return [message.model_copy(update={"content": content})] if content else []
+
+    def _take(self, call_id: str) -> str | None:
+        """Close the first open call of that stored id; return its id on the wire, or None."""
+        for at, (stored, wire_id) in enumerate(self._open):
+            if stored == call_id:
+                del self._open[at]
+                return wire_id
+        return None
 
 
 def _placeholder(call_id: str) -> ToolResultBlock:

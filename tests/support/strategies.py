@@ -1,0 +1,143 @@
+"""What may happen to a run, in any order: hypothesis strategies over a LoopDriver."""
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from tests.support.loop_driver import (
+    CANCELLED,
+    LoopDriver,
+    failure,
+    note,
+    plain_receipt,
+    run_started,
+    streamed,
+)
+from zidane_core.behavior import AgentBehavior
+from zidane_core.control import (
+    Abort,
+    Answer,
+    Control,
+    FollowUp,
+    Pause,
+    QueuedUserMessage,
+    Refused,
+    Resume,
+    Steer,
+    Suspend,
+)
+from zidane_core.loop import Incoming
+from zidane_core.receipts import Receipt, RequestFailed, Settled, ToolCalled, TurnStreamed, Waited
+from zidane_core.requests import CallTool, HostCall, Request, StartRun, StreamTurn, Wait
+from zidane_core.tool_state import ToolStateOp
+from zidane_core.usage import TurnUsage
+
+behaviors = st.builds(
+    AgentBehavior,
+    max_turns=st.sampled_from([None, 1, 3]),
+    max_concurrent_tools=st.integers(1, 3),
+    resume_on_max_tokens=st.booleans(),
+    max_consecutive_pause_turns=st.integers(0, 2),
+    max_total_tokens=st.sampled_from([None, 20]),
+)
+targets = st.sampled_from([("scripted:a",), ("scripted:a", "scripted:b")])
+
+
+@dataclass
+class Fortune:
+    """Draws what happens next; counts ids so that each message has its own."""
+
+    draw: st.DrawFn
+    messages: int = 0
+    calls: int = 0
+
+    def next(self, driver: LoopDriver) -> Incoming:
+        running = driver.state.running
+        choice = self.draw(st.integers(0, 9))
+        if choice <= 5 and running:
+            request = self.draw(st.sampled_from(running))
+            return Settled(key=request.key, receipt=self.receipt(request))
+        if choice == 6:
+            return self.stale(driver)
+        return self.control(driver)
+
+    def stale(self, driver: LoopDriver) -> Settled:
+        """A receipt that nobody waits for: of a request long over, or of none at all."""
+        known = {request.key for request in driver.state.running}
+        over = [i.key for i in driver.heard if isinstance(i, Settled) and i.key not in known]
+        key = self.draw(st.sampled_from([*over, "wait-999"]))
+        receipts = st.sampled_from([Waited(), streamed(text="late"), ToolCalled(), CANCELLED])
+        return Settled(key=key, receipt=self.draw(receipts))
+
+    def control(self, driver: LoopDriver) -> Control:
+        kinds = ["steer", "follow_up", "pause", "resume", "answer", "refused", "steer", "end"]
+        match self.draw(st.sampled_from(kinds)):
+            case "steer":
+                return Steer(message=self.message())
+            case "follow_up":
+                return FollowUp(message=self.message())
+            case "pause":
+                return Pause(mode=self.draw(st.sampled_from(["hold", "return"])))
+            case "resume":
+                return Resume()
+            case "answer":
+                asked = [question.call_id for question in driver.state.questions]
+                return Answer(call_id=self.draw(st.sampled_from([*asked, "nobody"])), answer=1)
+            case "refused":
+                return Refused(name="steer", reason="bad")
+            case _:
+                return self.draw(st.sampled_from([Abort(), Suspend()]))
+
+    def message(self) -> QueuedUserMessage:
+        # Now and then the same id again: such a message was taken already.
+        if self.messages and self.draw(st.integers(0, 4)) == 0:
+            number = self.draw(st.integers(1, self.messages))
+        else:
+            self.messages += 1
+            number = self.messages
+        return QueuedUserMessage(prompt=f"m{number}", id=f"m{number}")
+
+    def receipt(self, request: Request) -> Receipt:
+        match request:
+            case StartRun():
+                if self.draw(st.integers(0, 9)) == 0:
+                    return RequestFailed(type="StoreError", message="out of reach")
+                return self.draw(st.builds(run_started, behaviors, targets))
+            case StreamTurn():
+                return self.turn()
+            case CallTool():
+                ops = (ToolStateOp(key="last", value=request.call_id),)
+                lost = RequestFailed(type="StoreError", message="out of reach")
+                receipts = [ToolCalled(ops=ops), ToolCalled(is_error=True), CANCELLED, lost]
+                return self.draw(st.sampled_from(receipts))
+            case HostCall() | Wait():
+                return self.draw(st.sampled_from([plain_receipt(request), CANCELLED]))
+            case _:
+                return plain_receipt(request)
+
+    def turn(self) -> Receipt:
+        kind = self.draw(st.sampled_from(["calls", "text", "stop", "failure", "other"]))
+        if kind == "calls":
+            made = range(self.calls, self.calls + self.draw(st.integers(1, 4)))
+            self.calls = made.stop
+            notes = [
+                note(
+                    f"c{number}",
+                    safe=self.draw(st.booleans()),
+                    place=self.draw(st.sampled_from(["activity", "activity", "local", "human"])),
+                )
+                for number in made
+            ]
+            return streamed(*notes, usage=TurnUsage(input=1, output=1))
+        if kind == "text":
+            return streamed(text="hm", usage=TurnUsage(input=1, output=1))
+        if kind == "stop":
+            reasons = st.sampled_from(["pause", "length", "content-filter", "stop", "other"])
+            return streamed(text=self.draw(st.sampled_from(["", "x"])), reason=self.draw(reasons))
+        if kind == "failure":
+            kinds = st.sampled_from(["overloaded", "auth", "invalid", "context_exceeded"])
+            why = failure(self.draw(kinds), retryable=self.draw(st.booleans()))
+            return TurnStreamed(failure=why)
+        lost = RequestFailed(type="InternalError", message="ours")
+        broken = RequestFailed(type="AgentToolPairingError", message="broken")
+        return self.draw(st.sampled_from([TurnStreamed(is_cancelled=True), CANCELLED, lost, broken]))
