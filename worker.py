@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import os
 import signal
@@ -15,8 +14,7 @@ from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.plugin import SimplePlugin
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
-from temporalio.worker import Worker, WorkerConfig, WorkflowRunner
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+from temporalio.worker import Worker, WorkerConfig
 
 from activities.dependencies import Dependencies, agents_by_name
 from activities.home import store_url
@@ -34,7 +32,6 @@ DEFAULT_TASK_QUEUE = "zidane"
 GRACEFUL_SHUTDOWN = timedelta(seconds=10)
 MAX_OPEN_STREAMS = 500
 """Activities at once in one worker: an open model stream costs little but a slot."""
-_PASSED_THROUGH = ("zidane_core", "pydantic", "pydantic_core", "annotated_types", "workflows")
 
 
 def task_queue() -> str:
@@ -73,7 +70,6 @@ class ZidanePlugin(SimplePlugin):
             "zidane",
             workflows=[AgentRun],
             activities=all_activities(self._dependencies),
-            workflow_runner=_pass_through,
             run_context=self._running,
         )
 
@@ -134,15 +130,6 @@ class OpenedStore:
         """Close what was opened here."""
         if self._opened is not None:
             await self._opened.close()
-
-
-def _pass_through(runner: WorkflowRunner | None) -> WorkflowRunner:
-    if runner is None:
-        runner = SandboxedWorkflowRunner()
-    if isinstance(runner, SandboxedWorkflowRunner):
-        restrictions = runner.restrictions.with_passthrough_modules(*_PASSED_THROUGH)
-        return dataclasses.replace(runner, restrictions=restrictions)
-    return runner
 
 
 async def connect(*, runtime: Runtime | None = None) -> Client:
