@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from importlib.metadata import version
 
 from temporalio.client import Client
 from temporalio.converter import DataConverter
@@ -220,7 +221,11 @@ async def run_worker(
     stopped = stop or asyncio.Event()
     async with OpenedStore(store) as opened:
         plugin = ZidanePlugin(agents, store=opened, providers=providers)
-        worker = Worker(client, task_queue=queue or task_queue(), plugins=[plugin])
+        # Without an id of its own the SDK hashes every loaded module, a third of a second.
+        build_id = f"zidane-{version('zidane')}"
+        worker = Worker(
+            client, task_queue=queue or task_queue(), plugins=[plugin], build_id=build_id
+        )
         with _stopping_on_signals(stopped):
             async with worker:
                 log.info("Worker polls %r with agents %s", worker.task_queue, list(plugin.names))

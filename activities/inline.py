@@ -112,7 +112,8 @@ class InlineRuntime:
         """
         try:
             step = self._loop.begin()
-            while step.result is None:
+            # What came before the end is taken too, so that no message is lost unlisted.
+            while step.result is None or not self._inbox.empty():
                 self._apply(step)
                 step = self._loop.receive(await self._inbox.get())
         finally:

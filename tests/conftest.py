@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 from temporalio.client import Client
 
 from activities.store import Store, open_store
 from tests.support.server import queue_of, scene_worker, shared_home
 from zidane_client.embedded import EmbeddedServer, embedded_server
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("zidane", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("zidane")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

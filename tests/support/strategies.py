@@ -26,11 +26,12 @@ from zidane_core.control import (
     Steer,
     Suspend,
 )
+from zidane_core.errors import ClassifiedErrorKind
 from zidane_core.loop import Incoming
 from zidane_core.receipts import Receipt, RequestFailed, Settled, ToolCalled, TurnStreamed, Waited
 from zidane_core.requests import CallTool, HostCall, Request, StartRun, StreamTurn, Wait
 from zidane_core.tool_state import ToolStateOp
-from zidane_core.usage import TurnUsage
+from zidane_core.usage import TurnFinishReason, TurnUsage
 
 behaviors = st.builds(
     AgentBehavior,
@@ -41,6 +42,10 @@ behaviors = st.builds(
     max_total_tokens=st.sampled_from([None, 20]),
 )
 targets = st.sampled_from([("scripted:a",), ("scripted:a", "scripted:b")])
+
+
+REASONS: list[TurnFinishReason] = ["pause", "length", "content-filter", "stop", "other"]
+KINDS: list[ClassifiedErrorKind] = ["overloaded", "auth", "invalid", "context_exceeded"]
 
 
 @dataclass
@@ -132,12 +137,14 @@ class Fortune:
         if kind == "text":
             return streamed(text="hm", usage=TurnUsage(input=1, output=1))
         if kind == "stop":
-            reasons = st.sampled_from(["pause", "length", "content-filter", "stop", "other"])
+            reasons = st.sampled_from(REASONS)
             return streamed(text=self.draw(st.sampled_from(["", "x"])), reason=self.draw(reasons))
         if kind == "failure":
-            kinds = st.sampled_from(["overloaded", "auth", "invalid", "context_exceeded"])
+            kinds = st.sampled_from(KINDS)
             why = failure(self.draw(kinds), retryable=self.draw(st.booleans()))
             return TurnStreamed(failure=why)
         lost = RequestFailed(type="InternalError", message="ours")
         broken = RequestFailed(type="AgentToolPairingError", message="broken")
-        return self.draw(st.sampled_from([TurnStreamed(is_cancelled=True), CANCELLED, lost, broken]))
+        return self.draw(
+            st.sampled_from([TurnStreamed(is_cancelled=True), CANCELLED, lost, broken])
+        )
