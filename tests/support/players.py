@@ -78,6 +78,8 @@ class Player(ABC):
         self.folder = folder
         self.session_id = str(uuid.uuid4())
         self.gates = Gates(folder / "gates")
+        self.halts_at: int | None = None
+        """Assistant turns before the model call that waits at gate `kill`; None for none."""
         self.results: list[Json] = []
         self.run_ids: list[str] = []
         (folder / "ws").mkdir(parents=True)
@@ -94,8 +96,14 @@ class Player(ABC):
         }
         model = wanted["model"]
         names = model if isinstance(model, list) else [model]
-        here = [str(name).replace("HERE", str(self.folder)) for name in names]
+        here = [self._model(str(name).replace("HERE", str(self.folder))) for name in names]
         return {**wanted, "model": [*here] if isinstance(model, list) else here[0]}
+
+    def _model(self, target: str) -> str:
+        if self.halts_at is None:
+            return target
+        provider, _, model = target.partition(":")
+        return f"halting:{self.halts_at},{provider},{model}"
 
     async def reached(self, *gates: str) -> None:
         for gate in gates:

@@ -5,9 +5,16 @@ A scenario's folder holds `script.yaml`, `gates/` and `ws/`, the workspace of it
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from activities.providers.base import ModelRequest, ModelTurn, ProviderCapabilities, StreamSink
+from activities.providers.base import (
+    ModelRequest,
+    ModelTurn,
+    Provider,
+    ProviderCapabilities,
+    StreamSink,
+)
 from activities.providers.scripted import ScriptedProvider
 from activities.toolbox.files import read_file
 from activities.toolbox.human import ask_user
@@ -64,7 +71,7 @@ async def in_thread(text: str) -> str:
     return await asyncio.to_thread(str.upper, text)
 
 
-@tool
+@tool(idempotent=True)
 async def remember(ctx: ToolContext, key: str, value: str | None = None) -> str:
     """Keep a value under a key; none deletes it."""
     if value is None:
@@ -74,20 +81,20 @@ async def remember(ctx: ToolContext, key: str, value: str | None = None) -> str:
     return ",".join(ctx.state.keys())
 
 
-@tool(concurrency_safe=True)
+@tool(concurrency_safe=True, read_only=True)
 async def recall(ctx: ToolContext, key: str) -> str:
     """Read a kept value."""
     return f"{key} is {ctx.state.get(key)}"
 
 
-@tool
+@tool(idempotent=True)
 async def boom(ctx: ToolContext, text: str) -> str:
     """Stage a value, then raise."""
     ctx.state.set("boom", text)
     raise ValueError(text)
 
 
-@tool
+@tool(read_only=True)
 def fussy(text: str) -> str:
     """Refuse in plain words."""
     raise ToolError(f"not {text}")
@@ -99,7 +106,7 @@ async def big(lines: int) -> str:
     return ("x" * 89 + "\n") * lines
 
 
-@tool
+@tool(read_only=True)
 async def count(number: int, exact: bool = False) -> str:
     """Take a number."""
     return f"{number + 1} {exact}"
@@ -169,9 +176,34 @@ class GatedProvider:
         return None
 
 
+class HaltingProvider:
+    """Waits at gate `kill` before one model call, then lets another provider answer.
+
+    Its model is `TURN,PROVIDER,MODEL`: it halts when TURN assistant turns are on the path.
+    """
+
+    name = "halting"
+    capabilities = ProviderCapabilities()
+
+    def __init__(self) -> None:
+        self._providers: dict[str, Provider] = {
+            "scripted": ScriptedProvider(),
+            "gated": GatedProvider(),
+        }
+
+    async def stream(self, request: ModelRequest, sink: StreamSink) -> ModelTurn:
+        turn, provider, model = request.model.split(",", 2)
+        if request.assistant_turns == int(turn):
+            await Gates(Path(model).parent / "gates").passing("kill")
+        return await self._providers[provider].stream(replace(request, model=model), sink)
+
+    async def close(self) -> None:
+        return None
+
+
 def scene_agent() -> Agent:
     return Agent(AGENT, tools=TOOLS, tool_aliases={"echo": "say"}, system="Play the script.")
 
 
-def scene_providers() -> dict[str, GatedProvider]:
-    return {"gated": GatedProvider()}
+def scene_providers() -> dict[str, Provider]:
+    return {"gated": GatedProvider(), "halting": HaltingProvider()}
