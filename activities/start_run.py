@@ -176,10 +176,17 @@ async def _base_head(deps: Dependencies, request: StartRun, wanted: RunRequest) 
             raise InvalidRequestError("resume_run_id needs a prompt.")
         return earlier.head
     head = await deps.store.session_head(request.session_id)
-    if head is None and not wanted.prompt:
-        raise InvalidRequestError(
-            f"No prompt, and session {request.session_id!r} holds no turns to go on from."
-        )
+    if not wanted.prompt:
+        last = await deps.store.turn(head) if head is not None else None
+        if last is None:
+            raise InvalidRequestError(
+                f"No prompt, and session {request.session_id!r} holds no turns to go on from."
+            )
+        if last.role == "assistant" and not last.tool_calls:
+            raise InvalidRequestError(
+                f"No prompt, and session {request.session_id!r} ends with the model's answer: "
+                "there is nothing to go on with. Give a prompt."
+            )
     return head
 
 

@@ -142,7 +142,7 @@ class Moves:
         for message in s.steers:
             self._deliver(message)
         s.steers = ()
-        if s.pause is not None:
+        if s.pause == "hold" or (s.pause == "return" and (s.go_on or s.follow_ups)):
             self._pause()
             return
         if not s.go_on and s.follow_ups:

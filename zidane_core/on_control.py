@@ -6,6 +6,7 @@ from zidane_core.control import (
     Control,
     FollowUp,
     Pause,
+    QueuedUserMessage,
     Refused,
     Resume,
     Steer,
@@ -16,7 +17,7 @@ from zidane_core.requests import CallTool, FinishRun, HostCall, StreamTurn, Wait
 from zidane_core.rules import batch as batches
 from zidane_core.rules.batch import SlotState
 from zidane_core.runs import Phase
-from zidane_core.state import MAX_SEEN_MESSAGES, Ending
+from zidane_core.state import MAX_QUEUED_BYTES, MAX_SEEN_MESSAGES, Ending
 from zidane_core.tools import CANCELLED_RESULT, SKIPPED_BY_USER_MESSAGE
 from zidane_core.transitions import Verdict, verdict
 
@@ -64,11 +65,20 @@ def _act(moves: Moves, control: Control) -> None:
 
 
 def _enqueue(moves: Moves, control: Control) -> bool:
-    """Queue a message; False when its id was already taken."""
+    """Queue a message; False when its id was already taken, or when too much waits."""
     state = moves.state
     if not isinstance(control, Steer | FollowUp):
         return False
     message = control.message
+    queued = sum(map(_bytes_of, (*state.steers, *state.follow_ups)))
+    if queued + _bytes_of(message) > MAX_QUEUED_BYTES:
+        _refuse(
+            moves,
+            control.kind,
+            f"{queued} bytes of messages wait already, at most {MAX_QUEUED_BYTES} may; send it "
+            "again when the run has taken some",
+        )
+        return False
     if message.id is not None:
         if message.id in state.seen:
             return False
@@ -78,6 +88,10 @@ def _enqueue(moves: Moves, control: Control) -> bool:
     else:
         state.follow_ups = (*state.follow_ups, message)
     return True
+
+
+def _bytes_of(message: QueuedUserMessage) -> int:
+    return len(message.model_dump_json().encode())
 
 
 def _relist_unconsumed(moves: Moves) -> None:

@@ -21,6 +21,9 @@ from zidane_core.values import Json, Value
 MAX_SEEN_MESSAGES = 1_000
 """Ids of messages already taken that a run remembers."""
 
+MAX_QUEUED_BYTES = 786_432
+"""Messages that wait in a run, together: the state must fit one payload of 2 MiB."""
+
 
 class Ending(Value):
     """How the run is about to end."""

@@ -1,5 +1,7 @@
 """Single moves of a run that the laws do not spell out."""
 
+import json
+
 import pytest
 
 from tests.support.loop_driver import CANCELLED, LoopDriver, failure, note, plain_receipt
@@ -213,3 +215,21 @@ def test_a_host_call_that_fails_changes_nothing():
     before = driver.state.model_copy(update={"running": ()})
     driver.hear(Settled(key=driver.running(HostCall).key, receipt=CANCELLED))
     assert driver.state == before
+
+
+def test_a_flood_of_messages_is_refused_before_the_state_outgrows_a_payload():
+    """K-STEER-01, DUR-06: refused by an event, never taken and lost."""
+    driver = LoopDriver.started()
+    for _ in range(6):
+        driver.send("follow_up", "x" * 200_000)
+    assert len(driver.loop.state.follow_ups) == 3
+    assert len(json.dumps(driver.loop.state.packed())) < 1_000_000
+    assert driver.event_names.count("control:refused") == 3
+
+
+def test_a_pause_that_returns_ends_a_finished_run_as_completed():
+    """CTL-07: with nothing left to do there is nothing to come back to."""
+    driver = LoopDriver.started()
+    driver.send("pause", {"mode": "return"})
+    driver.turn()
+    assert driver.running(FinishRun).status == "completed"
