@@ -1,7 +1,7 @@
 """A support agent with a tool of its own: a refund that is never made twice.
 
-    zidane dev --agents examples.support_agent:agent
-    zidane run support "Refund order 12, it is late" --model anthropic:claude-sonnet-5-5
+zidane dev --agents examples.support_agent:agent
+zidane run support "Refund order 12, it is late" --model anthropic:claude-sonnet-5-5
 """
 
 from zidane_core import Agent, AgentBehavior, ToolContext, ToolError, tool
