@@ -48,7 +48,7 @@ async def list_summaries(connection: Connection, limit: int) -> tuple[RunSummary
     store = await connection.store()
     records = await store.list_runs(limit=limit)
     with connection.calling():
-        open_runs = await _open_runs(connection.temporal)
+        open_runs = await _open_runs(connection.temporal, connection.task_queue)
     summaries = [await _of_record(connection, store, record, open_runs) for record in records]
     known = {summary.run_id for summary in summaries}
     for run_id, (session_id, started_at) in open_runs.items():
@@ -58,10 +58,13 @@ async def list_summaries(connection: Connection, limit: int) -> tuple[RunSummary
     return tuple(summaries[:limit])
 
 
-async def _open_runs(client: Client) -> dict[str, tuple[str, int]]:
-    """Return session id and start of every open run, by run id."""
+async def _open_runs(client: Client, task_queue: str) -> dict[str, tuple[str, int]]:
+    """Return session id and start of every open run of a queue, by run id.
+
+    Another queue's runs have another store, so nothing could be said of them.
+    """
     found: dict[str, tuple[str, int]] = {}
-    async for execution in client.list_workflows(_RUNNING):
+    async for execution in client.list_workflows(f"{_RUNNING} AND TaskQueue = '{task_queue}'"):
         session_id = execution.id.removeprefix(WORKFLOW_ID_PREFIX)
         started_at = int(execution.start_time.timestamp() * 1000)
         found[read_execution(execution).first_run_id] = (session_id, started_at)
