@@ -5,7 +5,14 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import version
@@ -15,7 +22,7 @@ from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.plugin import SimplePlugin
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
-from temporalio.worker import Worker, WorkerConfig
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerConfig
 
 from activities.dependencies import Dependencies, agents_by_name
 from activities.home import store_url
@@ -24,6 +31,7 @@ from activities.providers.registry import Providers
 from activities.registry import all_activities
 from activities.store import Store, open_store
 from workflows.agent_run import AgentRun
+from workflows.whole_tasks import WholeTasksRunner
 from zidane_core.agent import Agent
 from zidane_core.errors import InternalError, ServerUnreachableError
 
@@ -84,9 +92,20 @@ class ZidanePlugin(SimplePlugin):
         config["default_heartbeat_throttle_interval"] = timedelta(seconds=1)
         if config.get("graceful_shutdown_timeout", timedelta()) == timedelta():
             config["graceful_shutdown_timeout"] = GRACEFUL_SHUTDOWN
+        if type(config.get("unsandboxed_workflow_runner")) is UnsandboxedWorkflowRunner:
+            config["unsandboxed_workflow_runner"] = WholeTasksRunner("AgentRun")
         if config.get("tuner") is None and config.get("max_concurrent_activities") is None:
             config["max_concurrent_activities"] = MAX_OPEN_STREAMS
         return config
+
+    async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
+        """Run the worker with the store open, and workflow code on whole tasks."""
+        runner = worker.config(active_config=True).get("unsandboxed_workflow_runner")
+        if isinstance(runner, WholeTasksRunner):
+            # The SDK has no public way to ask for an eviction.
+            core = worker._bridge_worker  # pyright: ignore[reportPrivateUsage] -- see above
+            runner.evict = core.request_workflow_eviction
+        await super().run_worker(worker, next)
 
     @property
     def names(self) -> tuple[str, ...]:
