@@ -43,6 +43,7 @@ async def call_tool(deps: Dependencies, request: CallTool, attempt: Attempt) -> 
             "tool:started",
             {"call_id": request.call_id, "name": request.name, "title": request.title},
             turn_id=request.turn_id,
+            origin="started",
         ),
         *store_events(request),
     )

@@ -15,8 +15,12 @@ def run_event(
     *,
     turn_id: str | None = None,
     attempt: int = 1,
+    origin: str | None = None,
 ) -> RunEvent:
-    """Return an event of the request's run, at the request's time."""
+    """Return an event of the request's run, at the request's time.
+
+    With an `origin`, unique within the request, it is stored once however often it is written.
+    """
     return RunEvent(
         run_id=request.run_id,
         session_id=request.session_id,
@@ -25,12 +29,16 @@ def run_event(
         turn_id=turn_id,
         attempt=attempt,
         fields=fields or {},
+        origin=None if origin is None else f"{request.key}/{origin}",
     )
 
 
 def store_events(request: ActivityRequest) -> tuple[RunEvent, ...]:
     """Return the rows for the events that travel with a request."""
-    return tuple(run_event(request, event.name, event.fields) for event in request.events)
+    return tuple(
+        run_event(request, event.name, event.fields, origin=str(place))
+        for place, event in enumerate(request.events)
+    )
 
 
 async def fire_loop_events(hooks: HookBus, request: ActivityRequest, attempt: Attempt) -> None:

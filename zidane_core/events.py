@@ -54,6 +54,9 @@ class RunEvent(Value):
     attempt: int = 1
     fields: Json = Field(default_factory=dict)
     """What the event says: `text` has `delta`; others name ids, numbers and reasons."""
+    origin: str | None = None
+    """The request that it travelled with, and its place there: stored once however often the
+    request is tried. None for events that only a winning write stores."""
 
 
 class LoopEvent(Value):

@@ -193,12 +193,13 @@ def event_row(event: RunEvent) -> dict[str, Any]:
         "name": event.name,
         "at": event.at,
         "fields": json_text(event.fields),
+        "origin": event.origin,
     }
 
 
 def read_event(row: Row) -> RunEvent:
     """Return the event of a row of `events`."""
-    seq, run_id, session_id, turn_id, _call_id, attempt, name, at, fields = row
+    seq, run_id, session_id, turn_id, _call_id, attempt, name, at, fields, origin = row
     what = f"Event {seq} of session {session_id!r}"
     try:
         return RunEvent(
@@ -210,6 +211,7 @@ def read_event(row: Row) -> RunEvent:
             turn_id=turn_id,
             attempt=attempt,
             fields=read_json(fields, what=what),
+            origin=origin,
         )
     except ValidationError as error:
         raise _damaged(what, error) from error

@@ -62,7 +62,7 @@ def statements(insert: Any) -> Mapping[str, sa.Executable]:
         **_run_statements(insert),
         **_turn_statements(insert),
         **_call_statements(insert),
-        **_event_statements(),
+        **_event_statements(insert),
         **_other_statements(insert),
     }
 
@@ -192,8 +192,18 @@ def _call_statements(insert: Any) -> dict[str, sa.Executable]:
     }
 
 
-def _event_statements() -> dict[str, sa.Executable]:
-    names = ("run_id", "session_id", "turn_id", "call_id", "attempt", "name", "at", "fields")
+def _event_statements(insert: Any) -> dict[str, sa.Executable]:
+    names = (
+        "run_id",
+        "session_id",
+        "turn_id",
+        "call_id",
+        "attempt",
+        "name",
+        "at",
+        "fields",
+        "origin",
+    )
     binds = _values(events, *names)
     ended = sa.exists(
         sa.select(calls.c.turn_id).where(
@@ -204,7 +214,10 @@ def _event_statements() -> dict[str, sa.Executable]:
     )
     live = sa.and_(events.c.turn_id == _text("turn_id"), events.c.name.in_(_LIVE))
     return {
-        "insert_event": sa.insert(events).values(binds).inline(),
+        "insert_event": insert(events)
+        .values(binds)
+        .inline()
+        .on_conflict_do_nothing(index_elements=["run_id", "origin"]),
         "insert_live": sa.insert(events).from_select(
             list(names), sa.select(*binds.values()).where(~ended)
         ),

@@ -110,6 +110,8 @@ events = sa.Table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("at", sa.BigInteger, nullable=False),
     sa.Column("fields", sa.Text, nullable=False),
+    sa.Column("origin", sa.Text),
+    sa.Index("ix_events_run_id_origin", "run_id", "origin", unique=True),
     sa.Index("ix_events_session_id_seq", "session_id", "seq"),
     sa.Index("ix_events_turn_id_call_id", "turn_id", "call_id"),
     sqlite_autoincrement=True,

@@ -282,3 +282,19 @@ async def test_a_watcher_gives_up_when_time_is_over(session: Session, store: Sto
     await session.start()
 
     assert not await store.wait_events("s1", 0, 0.01)
+
+
+async def test_an_event_of_a_repeated_request_is_stored_once(store: Store):
+    """DUR-02: an activity that is tried again writes its events again."""
+    event = RunEvent(run_id="r", session_id="s", name="steer:inject", origin="host-1/0")
+    other = event.model_copy(update={"origin": "host-1/1"})
+    plain = RunEvent(run_id="r", session_id="s", name="turn:done")
+    for _ in range(2):
+        await store.append_events([event, other, plain])
+    names = [(found.name, found.origin) for found in await store.events_after("s", 0)]
+    assert names == [
+        ("steer:inject", "host-1/0"),
+        ("steer:inject", "host-1/1"),
+        ("turn:done", None),
+        ("turn:done", None),
+    ]

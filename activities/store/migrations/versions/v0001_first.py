@@ -98,8 +98,10 @@ def upgrade() -> None:
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("at", sa.BigInteger, nullable=False),
         sa.Column("fields", sa.Text, nullable=False),
+        sa.Column("origin", sa.Text),
         sqlite_autoincrement=True,
     )
+    op.create_index("ix_events_run_id_origin", "events", ["run_id", "origin"], unique=True)
     op.create_index("ix_events_session_id_seq", "events", ["session_id", "seq"])
     op.create_index("ix_events_turn_id_call_id", "events", ["turn_id", "call_id"])
     op.create_table(
