@@ -47,7 +47,7 @@ def recorder(log: list[str]) -> dict[str, Any]:
 
 
 async def test_a_run_with_a_tool_call_fires_its_events_in_this_order(tmp_path: Path) -> None:
-    """LOOP-17, and when each event fires.
+    """LOOP-17, LIFE-01, and when each event fires.
 
     HOOK-10, HOOK-11, HOOK-13, HOOK-14, HOOK-15, HOOK-18, HOOK-19, HOOK-20, HOOK-21, HOOK-22,
     HOOK-23, HOOK-24, HOOK-25, HOOK-26, HOOK-28, HOOK-32, HOOK-33, HOOK-34, HOOK-35, HOOK-36.
@@ -354,7 +354,7 @@ async def test_a_nested_call_goes_through_the_gates_and_is_recorded_on_the_outer
 
 
 async def test_metadata_is_stored_with_the_result(tmp_path: Path) -> None:
-    """TOOL-10, TOOL-15."""
+    """TOOL-10, TOOL-15, SESS-07."""
     async with bench(tmp_path, [calls(("look", {"what": "x"})), says("ok")], tools=[look]) as b:
         result = await b.run()
         path = await b.store.path(result.session_id, result.head)

@@ -13,6 +13,8 @@ from zidane_core.content import (
     Prompt,
     TextBlock,
     TextPart,
+    ThinkingBlock,
+    ToolCallBlock,
     ToolOutput,
     ToolResultBlock,
     VideoPart,
@@ -59,8 +61,15 @@ def test_a_prompt_of_parts_survives_packing():
 
 
 def test_blocks_survive_packing_with_their_type():
-    """SESS-05."""
-    blocks = (TextBlock(text="x"), IMAGE, REF, ToolResultBlock(call_id="a", output=(IMAGE,)))
+    """SESS-05, SESS-06, SESS-07."""
+    blocks = (
+        TextBlock(text="x", origin="command", system_note="n", signature="s"),
+        ThinkingBlock(text="t", signature="s", signature_producer="anthropic"),
+        ToolCallBlock(id="a", name="t", input={"n": 1}, signature="s", signature_producer="g"),
+        IMAGE,
+        REF,
+        ToolResultBlock(call_id="a", output=(IMAGE,), is_error=True, duration_ms=3),
+    )
     packed = CONTENT.dump_python(blocks, mode="json", exclude_defaults=True)
     assert CONTENT.validate_python(packed) == blocks
 

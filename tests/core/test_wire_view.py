@@ -25,7 +25,7 @@ RESULT = ToolResultBlock(call_id="a", output="ok")
 
 
 def test_only_user_and_assistant_turns_reach_a_model_and_no_aborted_one():
-    """LOOP-15, SESS-02, CTL-11."""
+    """LOOP-15, SESS-02, SESS-04, CTL-11."""
     path = [
         turn(0, "system"),
         turn(1, "user"),

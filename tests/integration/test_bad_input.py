@@ -200,7 +200,7 @@ async def test_a_start_with_no_argument_or_several_is_a_typed_refusal(
 
 
 async def test_a_second_start_on_a_busy_session_is_refused(desk: Desk) -> None:
-    """DUR-05."""
+    """DUR-05, RUN-19, DUR-17."""
     request = {"agent": "holder", "prompt": "x"}
     run = await desk.start(request, session_id=f"busy-{desk.queue}")
     with pytest.raises(WorkflowAlreadyStartedError):

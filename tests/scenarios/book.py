@@ -430,7 +430,7 @@ async def a_steer_that_no_turn_is_left_for(player: Player) -> None:
 
 @scenario([{"tool_calls": gated("look", "a")}, {"text": "on"}])
 async def a_pause_that_holds(player: Player) -> None:
-    """CTL-07, DUR-10: at the turn boundary, until resume."""
+    """CTL-07, RUN-09, DUR-10: at the turn boundary, until resume."""
     await player.start(prompt="go")
     await player.reached("a")
     await player.send("pause")
