@@ -91,7 +91,7 @@ async def an_empty_answer_past_the_end(player: Player) -> None:
 
 @scenario([{"text": "one"}, {"text": "two {{prompt}}"}])
 async def a_second_run_on_the_session(player: Player) -> None:
-    """RUN-02, DUR-05."""
+    """RUN-02, DUR-05, CTL-10: a run that has ended leaves its session idle."""
     await player.start(prompt="first")
     await ended(player)
     await player.start(prompt="second")
