@@ -23,7 +23,7 @@ WORKFLOW_ID_PREFIX = "zidane-"
 
 
 # Not sandboxed: no author's code runs here, and what the sandbox would watch (zidane_core) is
-# banned from the world by its own lint rules. The sandbox cost a third of a turn's CPU.
+# banned from the world by its own lint rules. The sandbox cost a quarter of a turn's CPU.
 @workflow.defn(name="AgentRun", sandboxed=False)
 class AgentRun:
     """A durable agent run (design: contract with Temporal).

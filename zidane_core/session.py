@@ -1,10 +1,8 @@
-"""Sessions as trees of turns, the path that a request continues, and the records of runs."""
+"""Sessions as trees of turns, the messages made of them, and the records of runs."""
 
-from collections.abc import Mapping
 from typing import Literal, NewType
 
 from zidane_core.content import ContentBlock, TextBlock, ToolCallBlock, ToolResultBlock
-from zidane_core.errors import StoreError
 from zidane_core.usage import AgentStats, TurnUsage
 from zidane_core.values import Json, Value
 
@@ -76,30 +74,6 @@ class Message(Value):
 
     role: Literal["user", "assistant"]
     content: tuple[ContentBlock, ...]
-
-
-def path_to(head: str | None, turns: Mapping[str, Turn]) -> tuple[Turn, ...]:
-    """Return the turns from the root to `head`, in order; empty when there is no head.
-
-    Turns that are not on the path (abandoned branches, aborted attempts) are left out.
-
-    Raises:
-        StoreError: A turn on the path is missing, so the session would read shorter than it is.
-    """
-    path: list[Turn] = []
-    turn_id = head
-    while turn_id is not None:
-        turn = turns.get(turn_id)
-        if turn is None:
-            raise StoreError(
-                f"Turn {turn_id!r} is missing from the store: the session of head {head!r} is "
-                "damaged. Restore the database from a backup, or fork from an earlier turn.",
-                turn_id=turn_id,
-            )
-        path.append(turn)
-        turn_id = turn.parent_id
-    path.reverse()
-    return tuple(path)
 
 
 SessionEndStatus = Literal["completed", "aborted", "error", "paused", "suspended"]

@@ -58,8 +58,8 @@ async def checked(player: TemporalPlayer, client: Client, sent: list[str]) -> in
 async def test_bursts_at_the_threshold_are_taken_once_and_in_order(
     early_client: Client, early_queue: str, scene_store: Store, tmp_path: Path
 ):
-    """K-TEMPORAL-03, DUR-06: three messages after every turn, so also as the run continues."""
-    turns = 24
+    """K-TEMPORAL-03, DUR-06: fifty bursts of three, also as the run continues."""
+    turns = 51
     player = TemporalPlayer(
         early_client, early_queue, scene_store, tmp_path / "s", long_script(turns)
     )
