@@ -10,6 +10,7 @@ from activities.dependencies import Attempt, Dependencies
 from activities.hook_bus import HookBus
 from activities.live_stream import LiveStream
 from activities.loop_events import fire_loop_events, run_event, store_events
+from activities.model_call import call_model
 from activities.pending_turns import pending_turns
 from activities.providers.base import ModelRequest, ModelTurn
 from activities.providers.registry import parse_target
@@ -115,9 +116,9 @@ class _Making:
             emit=self._deps.store.events.emit if self._manifest.stream else None,
             hooks=hooks,
         )
-        provider = self._deps.providers.get(self._target[0])
+        call = call_model(self._deps, self._target[0], model_request, live)
         try:
-            turn = await live.run(provider.stream(model_request, live), self._manifest.behavior)
+            turn = await live.run(call, self._manifest.behavior)
         except ProviderError as error:
             return await self._failed(error.failure, live)
         except asyncio.CancelledError:

@@ -10,7 +10,13 @@ import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from activities.providers.base import ModelRequest, ModelTurn, ProviderCapabilities, StreamSink
+from activities.providers.base import (
+    ModelRequest,
+    ModelTurn,
+    ProviderCapabilities,
+    ProviderMeta,
+    StreamSink,
+)
 from zidane_core.agent import Agent
 from zidane_core.authoring import Tool, tool
 from zidane_core.content import TextBlock, ToolCallBlock
@@ -60,7 +66,8 @@ class InstantModel:
     """
 
     name = PROVIDER
-    capabilities = ProviderCapabilities()
+    capabilities = ProviderCapabilities(sends_history=False)
+    meta = ProviderMeta()
 
     def __init__(self, gate: Callable[[int], Awaitable[None]] | None, journal: Journal) -> None:
         self._gate = gate

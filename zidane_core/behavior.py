@@ -8,13 +8,18 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BeforeValidator, Field, JsonValue, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
+from zidane_core.catalog import ModelInfo
 from zidane_core.errors import InvalidRequestError
 from zidane_core.values import Json, UserInput
 
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]
 """How much to reason (RUN-05); providers map it to what they have."""
+
+
+CacheTtl = Literal["5m", "1h"]
+"""How long a prompt cache entry lives; an hour costs twice the input price to write."""
 
 
 def _budget(value: Any) -> Any:
@@ -35,6 +40,11 @@ def _at_least_one(value: Any) -> Any:
     return max(1, value) if isinstance(value, int) else value
 
 
+def _overrun(value: Any) -> Any:
+    """Read the short forms `off` and `steer-next-turn`."""
+    return {"mode": value} if isinstance(value, str) else value
+
+
 class RetryConfig(UserInput):
     """How often and how soon a failed model call is tried again.
 
@@ -49,11 +59,38 @@ class RetryConfig(UserInput):
     """Cap of each delay, also of one that the server asked for."""
 
 
+class ThinkingDecay(UserInput):
+    """How the thinking budget shrinks over a run.
+
+    Without `factor` it is a step: the whole budget through `after_turn`, then `floor`. With one,
+    each turn past `after_turn` multiplies by it, down to `floor`. On Anthropic every new value
+    writes the whole prompt cache again, so prefer the step (THNK-09).
+
+    Implements: THNK-05, THNK-06.
+    """
+
+    after_turn: int = Field(ge=0)
+    floor: int = Field(ge=1)
+    """Tokens."""
+    factor: float | None = Field(default=None, gt=0, lt=1)
+
+
+class ThinkingOverrun(UserInput):
+    """What to do when a turn reasons for longer than expected (NUDGE-10)."""
+
+    mode: Literal["off", "steer-next-turn"] = "steer-next-turn"
+    threshold_tokens: int = Field(default=16_384, ge=1)
+    message: str | None = None
+    """What the model is told; None is a standard sentence."""
+
+
 class AgentBehavior(UserInput):
     """How a run behaves. Durations in milliseconds, sizes in bytes, money in USD.
 
     Implements: RUN-04.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     max_turns: int | None = Field(default=None, ge=1)
     """Model turns of a run; None is unlimited (LOOP-02)."""
@@ -86,6 +123,25 @@ class AgentBehavior(UserInput):
     """A model call as a whole; 0 is off (PROV-09)."""
     thinking_budget: int | None = Field(default=None, ge=1)
     """Tokens of reasoning; overrides the level's own (THNK-02)."""
+    thinking_decay: ThinkingDecay | str | None = None
+    """How `thinking_budget` shrinks with the run's turns; a string names one of the agent's
+    callables, `(run_turn, base_budget) -> tokens` (THNK-05 to THNK-07). No budget, no decay."""
+    effort_hint: bool = True
+    """Send the level as an effort where the service knows it (THNK-03)."""
+    task_budget: int | None = Field(default=None, ge=1)
+    """Tokens of reasoning for the whole task, with adaptive thinking on Anthropic (THNK-04)."""
+    thinking_overrun_policy: Annotated[ThinkingOverrun | None, BeforeValidator(_overrun)] = None
+    """Nudge a model that reasons at length; `off`, `steer-next-turn`, or its fields (NUDGE-10)."""
+    cache: bool = True
+    """Mark prompt cache break points (CACHE-01)."""
+    cache_ttl: CacheTtl = "5m"
+    """How long cache entries live, where the provider knows it (CACHE-02)."""
+    output_schema: Json | None = Field(default=None, alias="schema")
+    """JSON Schema that the final answer must fit; the value is in the stats (OUT-01)."""
+    max_output_retries: int = Field(default=4, ge=0)
+    """Answers that do not fit the schema before the run fails (OUT-02)."""
+    model_catalog: Mapping[str, ModelInfo] | None = None
+    """Facts of models by `provider:model`, over the worker's own (CAT-01)."""
     model_options: Mapping[str, JsonValue] | None = None
     """Options by id; a model ignores those that it does not declare (RUN-18)."""
     strict_tool_pairing: bool = False
@@ -121,6 +177,8 @@ def resolve_behavior(run: Json | None, agent: AgentBehavior | None) -> AgentBeha
     """
     base: Json = agent.packed() if agent is not None else {}
     override = dict(run or {})
+    if "schema" in override:
+        override["output_schema"] = override.pop("schema")
     merged: Json = {**base, **override}
     ours, theirs = override.get("extensions"), base.get("extensions")
     if isinstance(ours, dict) and isinstance(theirs, dict):

@@ -74,6 +74,8 @@ class TextBlock(Block):
     """The kind of note, when the text is a note on the prompt turn."""
     signature: str | None = None
     signature_producer: str | None = None
+    citations: tuple[Json, ...] = ()
+    """Sources as the provider `signature_producer` named them; only it gets them back."""
 
 
 class ImageBlock(Block):
@@ -180,6 +182,8 @@ class ThinkingBlock(Block):
     text: str
     signature: str | None = None
     signature_producer: str | None = None
+    signature_model: str | None = None
+    """The model, as it was asked for, to which the signature is bound; None fits any."""
 
 
 class RedactedThinkingBlock(Block):
@@ -188,6 +192,8 @@ class RedactedThinkingBlock(Block):
     type: Literal["redacted_thinking"] = "redacted_thinking"
     data: str
     signature_producer: str | None = None
+    signature_model: str | None = None
+    """As in ThinkingBlock."""
 
 
 class ProviderReasoningBlock(Block):
@@ -195,6 +201,8 @@ class ProviderReasoningBlock(Block):
 
     type: Literal["provider_reasoning"] = "provider_reasoning"
     producer: str
+    model: str | None = None
+    """The model, as it was asked for, that takes the block back; None fits any."""
     details: tuple[Json, ...] = ()
     reasoning_text: str | None = None
 

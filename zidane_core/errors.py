@@ -14,6 +14,8 @@ AgentError                       code, message, details; survives a JSON round t
 ├── OperationTimeoutError        a fail-closed hook or a set-up step
 ├── AgentProviderError           provider, provider_code, retryable
 ├── AgentContextExceededError
+├── AgentOutputError             no answer fitted the schema; attempts, reasons, last
+├── DecisionError                reason: why a decision gave no answers
 ├── StoreError                   out of reach, damaged, or of a newer schema
 ├── ServerUnreachableError       no Temporal server answers
 └── InternalError                ours: report it
@@ -132,6 +134,17 @@ class AgentContextExceededError(AgentError):
     """The conversation no longer fits the model's window (ERR-06)."""
 
 
+class AgentOutputError(AgentError):
+    """No answer of the run fitted its schema (OUT-02).
+
+    `details`: `attempts`, `reasons` (one line per refused answer), `last` (the last raw output).
+    """
+
+
+class DecisionError(AgentError):
+    """A decision gave no answers (ERR-05, DEC-01). `details`: reason, decision_id and others."""
+
+
 class StoreError(AgentError):
     """The session store is out of reach, damaged, or of a newer schema."""
 
@@ -159,6 +172,12 @@ ClassifiedErrorKind = Literal[
 ]
 
 
+HistoryRepairKind = Literal["thinking", "media", "history", "long"]
+"""What a request leaves out of a history that a provider refused: replayed reasoning, images and
+documents, both together with server tool blocks, or (a context too long) all but the head of
+long texts, arguments and results."""
+
+
 class ProviderFailure(Value):
     """A failed model call, classified once, as it goes to the loop.
 
@@ -177,9 +196,14 @@ class ProviderFailure(Value):
     provider: str | None = None
     provider_code: str | None = None
     streamed: bool = False
-    """Text or tool-call content had arrived, or a server tool had run: no retry (PROV-06)."""
+    """Text or tool-call content had arrived; it is void once another attempt is made."""
     discarded_thinking: int = 0
     """Characters of reasoning that the failed attempt had streamed."""
+    server_tool_ran: bool = False
+    """A tool of the provider's own had run, and was charged: no retry by itself (PROV-06)."""
+    repair: HistoryRepairKind | None = None
+    """The provider refused the history itself, and leaving this out may mend it. Never `long`:
+    that follows from the kind `context_exceeded`."""
 
 
 class ProviderError(Exception):

@@ -130,6 +130,15 @@ class StreamEvent(HookContext):
 
 
 @dataclass(kw_only=True)
+class InputTransformations(HookContext):
+    """`provider:input-transformations`: the provider changed the replayed input (HOOK-30)."""
+
+    turn_id: str
+    transformations: tuple[Json, ...]
+    """As the provider named them, such as `{"type": "thinking_dropped", "reason": ...}`."""
+
+
+@dataclass(kw_only=True)
 class LoopReport(HookContext):
     """An event born in the loop: `agent:abort`, `model:fallback`, `steer:inject` and others."""
 
@@ -250,6 +259,7 @@ HOOKS: Mapping[str, HookSpec] = {
     "stream:text": HookSpec(StreamEvent),
     "stream:thinking": HookSpec(StreamEvent),
     "stream:end": HookSpec(StreamEvent, is_timed=True),
+    "provider:input-transformations": HookSpec(InputTransformations),
     "stream:retry": HookSpec(LoopReport),
     "model:fallback": HookSpec(LoopReport),
     "steer:inject": HookSpec(LoopReport),

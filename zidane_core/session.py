@@ -3,6 +3,7 @@
 from typing import Literal, NewType
 
 from zidane_core.content import ContentBlock, TextBlock, ToolCallBlock, ToolResultBlock
+from zidane_core.errors import HistoryRepairKind
 from zidane_core.usage import AgentStats, TurnUsage
 from zidane_core.values import Json, Value
 
@@ -24,8 +25,17 @@ InjectedTurnReason = Literal[
     "text-tool-call",
     "thinking-overrun",
     "background-notice",
+    "output-retry",
 ]
 """Why the loop added a user turn by itself (LOOP-13)."""
+
+
+class HistoryRepair(Value):
+    """What later requests leave out of the turns up to and including `through`."""
+
+    kind: HistoryRepairKind
+    through: str
+    """Id of a turn on the path."""
 
 
 class Turn(Value):
@@ -52,6 +62,8 @@ class Turn(Value):
     """One line that transcripts show instead of the content."""
     message_id: str | None = None
     """The sender's id of a steer or follow-up message (CTL-03)."""
+    repairs: tuple[HistoryRepair, ...] = ()
+    """Assistant turns only: the request that made it needed these, and so do all later ones."""
 
     @property
     def text(self) -> str:

@@ -30,6 +30,8 @@ class TurnUsage(Value):
     cost: float | None = None
     """USD: reported by the provider, else estimated from prices, else None (USE-02)."""
     energy_joules: float | None = None
+    estimated: bool = False
+    """The token counts are our own estimate: the server reported none (K-OPENAI-07)."""
     finish_reason: TurnFinishReason | None = None
     model_id: str | None = None
     """The model that answered; may differ from the name that was asked for."""

@@ -9,9 +9,14 @@ from anthropic import AnthropicError, AsyncAnthropic, AsyncStream
 
 from activities.providers.anthropic_stream import MessageReader
 from activities.providers.anthropic_wire import build_body
-from activities.providers.base import ModelRequest, ModelTurn, ProviderCapabilities, StreamSink
+from activities.providers.base import (
+    ModelRequest,
+    ModelTurn,
+    ProviderCapabilities,
+    ProviderMeta,
+    StreamSink,
+)
 from activities.providers.classify import classify_exception
-from activities.providers.prices import with_cost
 from activities.providers.progress import Progress
 
 _VENDOR_ERRORS = (
@@ -37,6 +42,8 @@ class AnthropicProvider:
 
     name = "anthropic"
     capabilities = ProviderCapabilities(images=True, documents=True, tool_result_images=True)
+
+    meta = ProviderMeta(default_model="claude-sonnet-5-5", decision_model="claude-haiku-5-5")
 
     def __init__(
         self,
@@ -69,9 +76,9 @@ class AnthropicProvider:
         except _VENDOR_ERRORS as error:
             # A connection that breaks after the terminal event has lost nothing.
             if reader.is_complete and isinstance(error, httpx2.TransportError):
-                return await with_cost(reader.finish())
+                return reader.finish()
             raise progress.failed(classify_exception(self.name, error)) from error
-        return await with_cost(reader.finish())
+        return reader.finish()
 
     async def close(self) -> None:
         """Close connections."""

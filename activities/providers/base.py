@@ -6,11 +6,13 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from zidane_core.behavior import ThinkingLevel
+from zidane_core.behavior import CacheTtl, ThinkingLevel
+from zidane_core.catalog import ModelInfo
 from zidane_core.content import ContentBlock
 from zidane_core.session import Message
 from zidane_core.tools import ToolSpec
 from zidane_core.usage import TurnFinishReason, TurnUsage
+from zidane_core.values import Json
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,30 @@ class ProviderCapabilities:
     video: bool = False
     tool_result_images: bool = False
     """Images inside tool results; without it they go in a companion user message."""
+    unsigned_thinking: bool = False
+    """Takes plain reasoning text back; without it only what the provider signed is sent."""
+    sends_history: bool = True
+    """Builds requests of the messages; without it they are handed over as they are stored."""
+    max_media_per_request: int | None = None
+    """Images and documents that one request may carry; None is unlimited."""
+    adaptive_budget_is_envelope: bool = False
+    """With `thinking: adaptive` a budget caps the whole answer, so it never decays (THNK-08)."""
+    server_tools: bool = False
+    """Runs tools of its own and returns their results as blocks."""
+    cache_ttl: bool = False
+    """Knows how long a prompt cache entry lives (CACHE-02)."""
+    structured_output: bool = False
+    """Can be held to a JSON Schema natively (`ModelRequest.output_schema`)."""
+
+
+@dataclass(frozen=True)
+class ProviderMeta:
+    """Facts of a provider that need no request (PROV-01)."""
+
+    default_model: str | None = None
+    """What a run gets that names the provider but no model; None when there is no such model."""
+    decision_model: str | None = None
+    """The small model of decisions; None: the provider makes none unless a model is named."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +65,21 @@ class ModelRequest:
     max_tokens: int | None = None
     thinking: ThinkingLevel = "off"
     thinking_budget: int | None = None
+    """Tokens of reasoning for this turn, decay included."""
+    effort_hint: bool = True
+    """Whether the level may be sent as an effort (THNK-03)."""
+    task_budget: int | None = None
+    """Tokens of reasoning for the whole task (THNK-04)."""
+    cache: bool = True
+    """Whether to mark prompt cache break points (CACHE-01)."""
+    cache_ttl: CacheTtl = "5m"
+    info: ModelInfo = field(default_factory=ModelInfo)
+    """What the catalogue knows of the model."""
+    output_schema: Json | None = None
+    """JSON Schema that the answer's text must follow, natively; only where the provider's
+    capabilities have `structured_output`."""
+    force_tool: str | None = None
+    """Canonical name of the one tool that the model must call; None leaves it the choice."""
     model_options: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     assistant_turns: int = 0
     """Assistant turns on the path so far; the scripted model picks its entry by it."""
@@ -54,7 +95,11 @@ class ModelTurn:
     """Text, thinking and tool calls in the order in which they came; names are canonical."""
     finish_reason: TurnFinishReason
     usage: TurnUsage = field(default_factory=TurnUsage)
-    """Token counts, model id and cost; the caller fills in durations and finish reason."""
+    """Token counts, model id and, if reported, cost; the caller fills in the rest."""
+    input_transformations: tuple[Json, ...] = ()
+    """What the provider says it changed in the replayed input (HOOK-30)."""
+    request_id: str | None = None
+    """The provider's own id of the call, for support questions."""
 
 
 class StreamSink(Protocol):
@@ -90,6 +135,7 @@ class Provider(Protocol):
     name: str
     """The key before the colon in `provider:model`, and in `TurnUsage.provider`."""
     capabilities: ProviderCapabilities
+    meta: ProviderMeta
 
     async def stream(self, request: ModelRequest, sink: StreamSink) -> ModelTurn:
         """Call the model and return its whole turn.

@@ -7,12 +7,17 @@ from typing import Any, cast
 import httpx2
 from openai import APIConnectionError, AsyncOpenAI, AsyncStream, BadRequestError, OpenAIError
 
-from activities.providers.base import ModelRequest, ModelTurn, ProviderCapabilities, StreamSink
+from activities.providers.base import (
+    ModelRequest,
+    ModelTurn,
+    ProviderCapabilities,
+    ProviderMeta,
+    StreamSink,
+)
 from activities.providers.classify import classify_exception
 from activities.providers.openai_compat import Endpoint
 from activities.providers.openai_stream import CompletionReader
 from activities.providers.openai_wire import WireJson, build_body
-from activities.providers.prices import with_cost
 from activities.providers.progress import Progress
 
 _VENDOR_ERRORS = (
@@ -51,6 +56,9 @@ class OpenAIProvider:
         self.capabilities = ProviderCapabilities(
             images=True, documents=endpoint.has_documents, audio=endpoint.has_documents
         )
+        self.meta = ProviderMeta(
+            default_model=endpoint.default_model, decision_model=endpoint.decision_model
+        )
         self._endpoint = endpoint
         # The SDK refuses to start without a key; a server that wants none ignores this one.
         self._client = AsyncOpenAI(api_key=api_key or "unused", base_url=base_url, max_retries=0)
@@ -74,7 +82,7 @@ class OpenAIProvider:
             # A connection that breaks after the finish reason has lost no content.
             if not (reader.has_finish_reason and isinstance(error, APIConnectionError)):
                 raise progress.failed(classify_exception(self.name, error)) from error
-        return await with_cost(reader.finish(saw_done=chunks is not None and chunks.saw_done))
+        return reader.finish(saw_done=chunks is not None and chunks.saw_done)
 
     async def close(self) -> None:
         """Close connections."""

@@ -18,6 +18,8 @@ class Endpoint:
     is_key_required: bool = True
     max_tokens_field: str = "max_tokens"
     """The name of the output cap in a request."""
+    default_model: str | None = None
+    decision_model: str | None = None
     has_documents: bool = False
     """Takes PDF files and sound in user messages."""
 

@@ -8,7 +8,13 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from activities.providers.base import ModelRequest, ModelTurn, ProviderCapabilities, StreamSink
+from activities.providers.base import (
+    ModelRequest,
+    ModelTurn,
+    ProviderCapabilities,
+    ProviderMeta,
+    StreamSink,
+)
 from activities.providers.classify import Answer, classify_answer, scripted_failure
 from activities.providers.progress import Progress
 from activities.providers.script_file import (
@@ -48,8 +54,15 @@ class ScriptedProvider:
 
     name = "scripted"
     capabilities = ProviderCapabilities(
-        images=True, documents=True, audio=True, video=True, tool_result_images=True
+        images=True,
+        documents=True,
+        audio=True,
+        video=True,
+        tool_result_images=True,
+        sends_history=False,
     )
+
+    meta = ProviderMeta()
 
     async def stream(self, request: ModelRequest, sink: StreamSink) -> ModelTurn:
         """Play the entry of this turn; see `Provider.stream`.

@@ -9,7 +9,13 @@ import pytest
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.providers.base import ModelRequest, ModelTurn, ProviderCapabilities, StreamSink
+from activities.providers.base import (
+    ModelRequest,
+    ModelTurn,
+    ProviderCapabilities,
+    ProviderMeta,
+    StreamSink,
+)
 from activities.store import Store
 from tests.support.inline_runs import says
 from tests.support.server import queue_of, replay, scene_worker
@@ -57,6 +63,7 @@ class SlowModel:
 
     name = "slow"
     capabilities = ProviderCapabilities()
+    meta = ProviderMeta()
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -84,8 +84,6 @@ async def test_a_turn_has_its_blocks_usage_and_model(
         provider="openai",
         cost=turn.usage.cost,
     )
-    assert turn.usage.cost is not None
-    assert turn.usage.cost > 0
     assert sink.events == [
         ("thinking", "Hm."),
         ("text", "Let me "),

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from activities.providers.base import ModelRequest, ModelTurn, ProviderCapabilities, StreamSink
+from activities.providers.base import (
+    ModelRequest,
+    ModelTurn,
+    ProviderCapabilities,
+    ProviderMeta,
+    StreamSink,
+)
 from activities.providers.openai_compat import ENDPOINTS
 from activities.providers.registry import BUILT_IN, Providers, parse_target
 from zidane_core.errors import InvalidRequestError, MissingKeyError, UnknownModelError
@@ -13,6 +19,7 @@ from zidane_core.errors import InvalidRequestError, MissingKeyError, UnknownMode
 class _Own:
     name = "own"
     capabilities = ProviderCapabilities()
+    meta = ProviderMeta()
     closed = 0
 
     async def stream(self, request: ModelRequest, sink: StreamSink) -> ModelTurn:

@@ -32,7 +32,13 @@ from temporalio.worker import (
     WorkerConfig,
 )
 
-from activities.providers.base import ModelRequest, ModelTurn, ProviderCapabilities, StreamSink
+from activities.providers.base import (
+    ModelRequest,
+    ModelTurn,
+    ProviderCapabilities,
+    ProviderMeta,
+    StreamSink,
+)
 from activities.store import CallStart, Store, TurnStart, open_store
 from activities.store.opening import open_driver
 from activities.store.work import Driver
@@ -93,6 +99,7 @@ class PlannedProvider:
 
     name = "planned"
     capabilities = ProviderCapabilities()
+    meta = ProviderMeta()
 
     def __init__(self, folder: Path, points: Points) -> None:
         self._folder = folder

@@ -12,6 +12,7 @@ from activities.providers.base import (
     ModelRequest,
     ModelTurn,
     ProviderCapabilities,
+    ProviderMeta,
     StreamSink,
 )
 from activities.providers.registry import Providers
@@ -48,6 +49,7 @@ class PlayedModel:
     turns: Sequence[ModelTurn | Play]
     name: str = "played"
     capabilities: ProviderCapabilities = field(default_factory=ProviderCapabilities)
+    meta: ProviderMeta = field(default_factory=ProviderMeta)
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
 
     async def stream(self, request: ModelRequest, sink: StreamSink) -> ModelTurn:

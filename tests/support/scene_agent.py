@@ -13,6 +13,7 @@ from activities.providers.base import (
     ModelTurn,
     Provider,
     ProviderCapabilities,
+    ProviderMeta,
     StreamSink,
 )
 from activities.providers.scripted import ScriptedProvider
@@ -148,6 +149,7 @@ class GatedProvider:
 
     name = "gated"
     capabilities = ProviderCapabilities()
+    meta = ProviderMeta()
 
     def __init__(self) -> None:
         self._scripted = ScriptedProvider()
@@ -184,6 +186,7 @@ class HaltingProvider:
 
     name = "halting"
     capabilities = ProviderCapabilities()
+    meta = ProviderMeta()
 
     def __init__(self) -> None:
         self._providers: dict[str, Provider] = {
