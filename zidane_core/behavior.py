@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
-from zidane_core.catalog import ModelInfo
 from zidane_core.errors import InvalidRequestError
+from zidane_core.models import ModelInfo
 from zidane_core.values import Json, UserInput
 
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]

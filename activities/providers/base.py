@@ -7,8 +7,8 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from zidane_core.behavior import CacheTtl, ThinkingLevel
-from zidane_core.catalog import ModelInfo
 from zidane_core.content import ContentBlock
+from zidane_core.models import ModelInfo
 from zidane_core.session import Message
 from zidane_core.tools import ToolSpec
 from zidane_core.usage import TurnFinishReason, TurnUsage

@@ -151,7 +151,8 @@ async def test_transforms_change_what_the_model_is_sent_and_nothing_that_is_stor
         result = await b.run()
         path = await b.store.path(result.session_id, result.head)
     assert [request.system for request in b.model.requests] == ["S base turn", "S base turn"]
-    assert [len(request.messages) for request in b.model.requests] == [1, 2]
+    # What the hook left begins with the assistant, so a user's line is put before it.
+    assert [len(request.messages) for request in b.model.requests] == [1, 3]
     assert [request.max_tokens for request in b.model.requests] == [7, 7]
     assert [turn.role for turn in path] == ["user", "assistant", "user", "assistant"]
 
