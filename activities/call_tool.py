@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from activities.dependencies import Attempt, Dependencies
 from activities.hook_bus import HookBus
 from activities.loop_events import fire_loop_events, run_event, store_events
+from activities.output import verdict_on_call
 from activities.tool_pipeline import Outcome, ToolPipeline
 from activities.toolbox.processes import kill_leftovers
 from zidane_core.content import (
@@ -16,10 +17,12 @@ from zidane_core.content import (
     ToolResultBlock,
     clean_text,
     tool_output_byte_length,
+    tool_result_to_text,
 )
 from zidane_core.errors import StoreError
 from zidane_core.hooks import ToolStateCommitFailed
 from zidane_core.manifest import RunManifest
+from zidane_core.output import OUTPUT_TOOL, OutputVerdict
 from zidane_core.receipts import ToolCalled
 from zidane_core.requests import CallTool
 from zidane_core.tool_state import Snapshot, ToolStateController
@@ -93,6 +96,7 @@ class _Call:
         self._deps = deps
         self._request = request
         self._attempt = attempt
+        self._manifest = manifest
         self._hooks = hooks
         self._block = block
         self._state = ToolStateController(snapshot)
@@ -122,6 +126,7 @@ class _Call:
             outcome=outcome.outcome,
             is_interrupted=outcome.is_interrupted,
             is_cancelled=outcome.is_cancelled,
+            output=self._verdict(outcome),
         )
         try:
             stored = await self._store(outcome, receipt)
@@ -132,6 +137,12 @@ class _Call:
             stored = await self._store(outcome, receipt)
         await self._pipeline.after(outcome)
         return ToolCalled.unpacked(stored)
+
+    def _verdict(self, outcome: Outcome) -> OutputVerdict | None:
+        is_answer = self._block.name == OUTPUT_TOOL and self._manifest.output_tool is not None
+        if not is_answer or outcome.is_cancelled or outcome.is_interrupted:
+            return None
+        return verdict_on_call(tool_result_to_text(outcome.output), is_error=outcome.is_error)
 
     async def _store(self, outcome: Outcome, receipt: ToolCalled) -> Json:
         request = self._request

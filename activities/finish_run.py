@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from pydantic import JsonValue
+
 from activities.dependencies import Attempt, Dependencies
 from activities.loop_events import fire_loop_events, run_event, store_events
+from activities.output import read_answer
 from activities.pending_turns import pending_turns
 from zidane_core.content import clip_utf8
 from zidane_core.hooks import AgentDone, SessionEvent, SessionTurns
@@ -26,6 +29,8 @@ async def finish_run(deps: Dependencies, request: FinishRun, attempt: Attempt) -
     if stats.turns <= MAX_LISTED_TURNS:
         usage = await store.usage_of_run(request.run_id)
         stats = stats.model_copy(update={"turn_usage": usage or None})
+    value, refused = await _answer(deps, request)
+    stats = stats.model_copy(update={"output": value})
     known = await store.run(request.run_id)
     record = (
         known
@@ -54,10 +59,31 @@ async def finish_run(deps: Dependencies, request: FinishRun, attempt: Attempt) -
             run_event(request, "run:done", {"status": request.status, "error": request.error}),
         ),
     )
-    receipt = RunFinished(text=await _last_text(deps, request), head=head, stats=stats)
+    receipt = RunFinished(
+        text=await _last_text(deps, request),
+        head=head,
+        stats=stats,
+        output=value,
+        refused_answer=refused,
+    )
     if request.manifest is not None:
         await _fire(deps, request, attempt, stats)
     return receipt
+
+
+async def _answer(deps: Dependencies, request: FinishRun) -> tuple[JsonValue, str | None]:
+    """Return the run's structured output, or None and the raw answer that did not fit (OUT-01)."""
+    answer = request.answer
+    if answer is None or request.manifest is None:
+        return None, None
+    schema = (await deps.manifest(request.manifest)).behavior.output_schema
+    turn = await deps.store.turn(answer.turn_id)
+    if schema is None or turn is None:
+        return None, None
+    value, raw = read_answer(schema, turn, answer)
+    if request.status == "completed":
+        return value, None
+    return None, raw if request.status == "error" else None
 
 
 async def _last_text(deps: Dependencies, request: FinishRun) -> str:

@@ -37,6 +37,7 @@ class LiveStream:
         self._hooks = hooks
         self._text: list[str] = []
         self._thinking: list[str] = []
+        self._server_tool_ran = False
         self._started = time.monotonic()
         self._last_event = self._started
         self._hooked: asyncio.Queue[tuple[str, StreamEvent]] | None = None
@@ -64,6 +65,11 @@ class LiveStream:
     def tool_arguments(self, delta: str) -> None:
         """Take note of a piece of arguments."""
         self._landed(None, delta)
+
+    def server_tool(self, name: str) -> None:
+        """Take note that a tool of the provider's own ran."""
+        self._server_tool_ran = True
+        self._landed(None, name)
 
     def partial(self) -> tuple[ContentBlock, ...]:
         """Return what had arrived, for an aborted turn; empty when nothing had."""
@@ -143,6 +149,7 @@ class LiveStream:
             message=f"The model {said} {limit_s:g} s.",
             retryable=True,
             streamed=bool(self._text),
+            server_tool_ran=self._server_tool_ran,
             discarded_thinking=sum(map(len, self._thinking)),
         )
 

@@ -4,11 +4,11 @@ import asyncio
 import inspect
 import json
 import threading
-from typing import Any, Protocol, cast
+from typing import Any
 
-import jsonschema_rs
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from activities.schemas import problem_of
 from zidane_core.authoring import Tool, ToolContext, ToolError
 from zidane_core.content import ResultContent, ToolOutput, clean_json, clean_text
 from zidane_core.values import Json
@@ -18,32 +18,12 @@ THREAD_GRACE_S = 5.0
 """How long a plain body that was told to stop may take before its thread is left behind."""
 
 
-class _Validator(Protocol):
-    def iter_errors(self, instance: Any) -> Any: ...
-
-
-_validators: dict[int, tuple[Tool, _Validator]] = {}
-
-
 def check_arguments(tool: Tool, arguments: Json) -> str | None:
     """Return what is wrong with the arguments by the tool's schema, or None.
 
     Implements: TOOL-08.
     """
-    known = _validators.get(id(tool))
-    if known is None or known[0] is not tool:
-        validator = cast(_Validator, jsonschema_rs.validator_for(tool.spec.input_schema))
-        known = (tool, validator)
-        _validators[id(tool)] = known
-    problems = [_problem(error) for error in known[1].iter_errors(arguments)]
-    return "; ".join(problems[:5]) if problems else None
-
-
-def _problem(error: Any) -> str:
-    path = ".".join(str(part) for part in error.instance_path)
-    message = str(error.message)
-    message = message if len(message) <= 300 else f"{message[:299]}…"
-    return f"{path}: {message}" if path else message
+    return problem_of(tool.spec.input_schema, arguments)
 
 
 class BodyRunner:

@@ -11,6 +11,7 @@ AgentError                       code, message, details; survives a JSON round t
 ├── AgentBudgetExceededError     limit: cost, tokens, wallClock
 ├── AgentToolPairingError        repairs
 ├── AgentLengthResumeExhaustedError
+├── AgentPauseExhaustedError     the provider's own tools paused without end
 ├── OperationTimeoutError        a fail-closed hook or a set-up step
 ├── AgentProviderError           provider, provider_code, retryable
 ├── AgentContextExceededError
@@ -120,6 +121,10 @@ class AgentToolPairingError(AgentError):
 
 class AgentLengthResumeExhaustedError(AgentError):
     """Resumed turns gave neither text nor a call, twice in a row (ERR-03, LOOP-10)."""
+
+
+class AgentPauseExhaustedError(AgentError):
+    """The model paused inside its provider's own tools too often in a row (K-ANTHROPIC-03)."""
 
 
 class OperationTimeoutError(AgentError):

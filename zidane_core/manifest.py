@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pydantic import Field, JsonValue
 
 from zidane_core.behavior import AgentBehavior, StoredBehavior, ThinkingLevel
+from zidane_core.output import OUTPUT_TOOL, output_spec
 from zidane_core.tools import ToolSpec
 from zidane_core.values import Value
 
@@ -36,8 +37,16 @@ class RunManifest(Value):
     parent_run_id: str | None = None
     parent_call_id: str | None = None
 
+    @property
+    def output_tool(self) -> ToolSpec | None:
+        """The tool that takes the run's output; None when the run has no schema."""
+        schema = self.behavior.output_schema
+        return output_spec(schema) if schema is not None else None
+
     def tool(self, name: str) -> ToolSpec | None:
         """Return a tool by canonical name or alias; None when the run has no such tool."""
+        if name == OUTPUT_TOOL and self.behavior.output_schema is not None:
+            return self.output_tool
         return next((t for t in self.tools if name in (t.name, t.alias)), None)
 
     def content_hash(self) -> str:

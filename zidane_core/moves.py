@@ -21,12 +21,15 @@ from zidane_core.requests import (
     Wait,
 )
 from zidane_core.rules import batch as batches
-from zidane_core.rules import budgets
+from zidane_core.rules import budgets, output
 from zidane_core.rules.batch import CallSlot, SlotState
+from zidane_core.rules.output import OutputProgress
 from zidane_core.runs import OpenQuestion, Phase, QueuedMessage, RunResult
 from zidane_core.session import InjectedTurnReason
 from zidane_core.state import Ending, RunState
 from zidane_core.values import Json
+
+_ENDED_BY_ITSELF = ("stop", "tool-calls")
 
 
 class Moves:
@@ -136,7 +139,7 @@ class Moves:
             self._finish()
             return
         if s.behavior.max_turns is not None and s.turn >= s.behavior.max_turns:
-            s.ending = Ending(status="completed")
+            s.ending = self.completed()
             self._finish()
             return
         for message in s.steers:
@@ -149,12 +152,19 @@ class Moves:
             self._deliver(s.follow_ups[0])
             s.follow_ups = s.follow_ups[1:]
         if not s.go_on:
-            s.ending = Ending(status="completed")
+            s.ending = self.completed()
             self._finish()
             return
         s.turn += 1
-        s.turn_id, s.tries, s.attempt = self.clock.random_uuid(), 0, 0
+        s.turn_id, s.tries, s.attempt, s.repairs = self.clock.random_uuid(), 0, 0, ()
         self.stream()
+
+    def completed(self) -> Ending:
+        """Return how a run ends that has nothing left to do."""
+        over = output.unmet(self.state.output)
+        if over is None:
+            return Ending(status="completed")
+        return Ending(status="error", error=over.to_dict())
 
     def _pause(self) -> None:
         s = self.state
@@ -201,6 +211,7 @@ class Moves:
                 append=s.append,
                 target=s.target,
                 attempt=s.attempt,
+                repairs=s.repairs,
             )
         )
 
@@ -227,6 +238,7 @@ class Moves:
                 error=ending.error,
                 stats=stats,
                 agent=s.agent,
+                answer=s.output.answer,
             )
         )
 
@@ -235,6 +247,9 @@ class Moves:
         s = self.state
         ending = s.ending or Ending(status="completed")
         s.phase, s.append = Phase.DONE, ()
+        error = ending.error
+        if error is not None and receipt.refused_answer is not None:
+            error = output.with_last(error, receipt.refused_answer)
         s.result = RunResult(
             status=ending.status,
             text=receipt.text,
@@ -243,12 +258,16 @@ class Moves:
             run_id=s.run_id,
             head=s.head,
             stats=receipt.stats,
-            error=ending.error,
+            error=error,
+            finish_reason=None if s.finish_reason in _ENDED_BY_ITSELF else s.finish_reason,
+            output_refused=s.output.refused if s.output.is_accepted else (),
             unconsumed=queued_messages(s),
         )
 
     def _deliver(self, message: QueuedUserMessage) -> None:
         self._add(MessageTurn(id=self.clock.random_uuid(), message=message))
+        # What a person adds after an answer wants an answer of its own.
+        self.state.output = OutputProgress(is_wanted=self.state.output.is_wanted)
         self.event("steer:inject", {"id": message.id})
 
     def inject(self, reason: InjectedTurnReason, text: str) -> None:

@@ -1,7 +1,9 @@
 """What a receipt leads to, by the request that it answers."""
 
 from zidane_core.errors import InternalError, ProviderFailure, StoreError
+from zidane_core.events import EventName
 from zidane_core.moves import Moves
+from zidane_core.output import OutputRef, OutputVerdict
 from zidane_core.receipts import (
     HostCalled,
     Receipt,
@@ -12,10 +14,20 @@ from zidane_core.receipts import (
     TurnStreamed,
     Waited,
 )
-from zidane_core.requests import CallTool, FinishRun, HostCall, Request, StartRun, StreamTurn, Wait
+from zidane_core.requests import (
+    CallTool,
+    FinishRun,
+    HostCall,
+    RepairOrder,
+    Request,
+    StartRun,
+    StreamTurn,
+    Wait,
+)
 from zidane_core.rules import batch as batches
-from zidane_core.rules import failover, recovery
+from zidane_core.rules import failover, nudges, output, recovery, repair
 from zidane_core.rules.batch import CallSlot, SlotState
+from zidane_core.rules.output import NO_ANSWER, OutputProgress
 from zidane_core.runs import Phase
 from zidane_core.state import Ending
 from zidane_core.tool_state import apply_ops
@@ -65,6 +77,7 @@ def _on_started(moves: Moves, receipt: RunStarted) -> None:
     state.manifest, state.head, state.targets = receipt.manifest, receipt.head, receipt.targets
     state.behavior, state.tool_state = receipt.behavior, receipt.tool_state
     state.on_provider_failure = receipt.on_provider_failure
+    state.output = OutputProgress(is_wanted=receipt.wants_output)
     moves.boundary()
 
 
@@ -78,11 +91,15 @@ def _on_turn(moves: Moves, request: StreamTurn, receipt: TurnStreamed) -> None:
         moves.boundary()
         return
     state.head, state.append, state.tries, state.attempt = request.turn_id, (), 0, 0
+    state.repairs, state.finish_reason = (), receipt.usage.finish_reason
     _count(moves, receipt)
     state.last_text = receipt.preview or state.last_text
     state.batch = tuple(CallSlot(note=note) for note in receipt.calls)
     state.go_on = bool(receipt.calls)
     _recover(moves, receipt)
+    _advise(moves, receipt)
+    if not state.go_on and state.ending is None and state.output.is_wanted:
+        _on_answer(moves, OutputRef(turn_id=request.turn_id), receipt.output)
     if state.ending is not None:
         state.batch = batches.with_waiting_made(state.batch, CANCELLED_RESULT)
     elif state.steers:
@@ -109,6 +126,7 @@ def _recover(moves: Moves, receipt: TurnStreamed) -> None:
         has_calls=bool(receipt.calls),
         has_text=receipt.has_text,
         has_thinking=receipt.has_thinking,
+        awaits_server=receipt.awaits_server,
     )
     state.recovery = after.counts
     if state.ending is not None:
@@ -117,10 +135,43 @@ def _recover(moves: Moves, receipt: TurnStreamed) -> None:
         state.ending = Ending(status="error", error=after.error.to_dict())
     elif after.inject is not None:
         moves.inject(after.inject, recovery.PLEASE_CONTINUE)
+    elif after.go_on:
+        state.go_on = True
+
+
+def _advise(moves: Moves, receipt: TurnStreamed) -> None:
+    """Nudge a turn that goes on anyway; its own calls are not touched (NUDGE-10)."""
+    state = moves.state
+    tokens = receipt.thinking_tokens
+    advice = nudges.thinking_overrun(state.behavior.thinking_overrun_policy, tokens)
+    if advice is not None and receipt.calls and state.ending is None:
+        moves.event("thinking:overrun", {"turn_id": state.turn_id, "tokens": tokens})
+        moves.inject("thinking-overrun", advice)
+
+
+def _on_answer(moves: Moves, answer: OutputRef, verdict: OutputVerdict | None) -> None:
+    """Take an answer to the run's schema; one that does not fit is asked for again, or ends it."""
+    state = moves.state
+    verdict = verdict or OutputVerdict(state="missing", note=NO_ANSWER)
+    ids: Json = {"turn_id": answer.turn_id, "call_id": answer.call_id}
+    if verdict.state == "accepted":
+        state.output, state.go_on = output.accepted(state.output, answer), False
+        moves.event("output:accepted", ids)
+        return
+    state.output = output.refused(state.output, answer, verdict.note)
+    moves.event("output:rejected", {**ids, "reason": verdict.note})
+    if not output.may_retry(state.output, state.behavior):
+        state.ending = moves.completed()
+    elif answer.call_id is None:
+        moves.inject("output-retry", verdict.note)
 
 
 def _on_provider_failure(moves: Moves, failure: ProviderFailure) -> None:
     state = moves.state
+    repairs = repair.after_refusal(failure, state.repairs)
+    if repairs is not None:
+        _repair(moves, failure, repairs)
+        return
     after = failover.after_failure(
         failure,
         tries=state.tries,
@@ -156,11 +207,25 @@ def _on_provider_failure(moves: Moves, failure: ProviderFailure) -> None:
             moves.boundary()
 
 
+def _repair(moves: Moves, failure: ProviderFailure, repairs: tuple[RepairOrder, ...]) -> None:
+    """Ask again at once, with less of the history; such a request is no retry (LOOP-14)."""
+    state = moves.state
+    order = repairs[-1]
+    name: EventName = "context:compacted" if order.kind == "long" else "history:repair"
+    facts: Json = {"turn_id": state.turn_id, "message": failure.message}
+    moves.event(name, {**facts, "kind": order.kind, "level": order.level})
+    state.repairs, state.tries = repairs, max(0, state.tries - 1)
+    moves.stream()
+
+
 def _on_call(moves: Moves, request: CallTool, receipt: ToolCalled) -> None:
     state = moves.state
     if receipt.ops:
         state.tool_state = apply_ops(state.tool_state, receipt.ops)
     state.batch = batches.with_slot(state.batch, request.call_id, SlotState.DONE)
+    if receipt.output is not None and state.ending is None:
+        answer = OutputRef(turn_id=request.turn_id, call_id=request.call_id)
+        _on_answer(moves, answer, receipt.output)
     moves.after_call()
 
 

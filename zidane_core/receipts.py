@@ -6,6 +6,7 @@ from pydantic import Discriminator, Field, JsonValue
 
 from zidane_core.behavior import AgentBehavior, StoredBehavior
 from zidane_core.errors import ProviderFailure
+from zidane_core.output import OutputVerdict
 from zidane_core.runs import OnProviderFailure
 from zidane_core.tool_state import ToolStateOp
 from zidane_core.tools import Placement, ToolOutcome
@@ -29,6 +30,8 @@ class RunStarted(Tagged):
     """What the loop needs of it; `extensions` and `model_options` are left out."""
     on_provider_failure: OnProviderFailure = "park"
     tool_state: dict[str, JsonValue] = Field(default_factory=dict)
+    wants_output: bool = False
+    """The run has a schema; the schema itself stays in the manifest."""
     error: Json | None = None
     """A typed refusal; nothing was written then."""
 
@@ -58,6 +61,13 @@ class TurnStreamed(Tagged):
     """Head of the turn's text."""
     has_text: bool = False
     has_thinking: bool = False
+    thinking_tokens: int = 0
+    """Reasoning of the turn, only when it passed the policy's threshold (NUDGE-10)."""
+    awaits_server: bool = False
+    """The turn ends in a tool call of the provider's own without its result: to be sent back as
+    it is (K-ANTHROPIC-03)."""
+    output: OutputVerdict | None = None
+    """For a run with a schema: what the turn's text is worth; None while it calls tools."""
     first_signal_at: int | None = None
     """When the first text, thinking or call landed, epoch ms by the worker's clock."""
     failure: ProviderFailure | None = None
@@ -75,6 +85,8 @@ class ToolCalled(Tagged):
     outcome: ToolOutcome | None = None
     is_interrupted: bool = False
     is_cancelled: bool = False
+    output: OutputVerdict | None = None
+    """For a call of the output tool: whether its arguments fit the schema."""
 
 
 class HostCalled(Tagged):
@@ -91,6 +103,8 @@ class RunFinished(Tagged):
     head: str | None = None
     stats: AgentStats = AgentStats()
     output: JsonValue = None
+    refused_answer: str | None = None
+    """The raw answer that did not fit, when the run ended for want of a fitting one."""
 
 
 class Waited(Tagged):

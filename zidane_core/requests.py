@@ -9,11 +9,13 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, JsonValue
 
 from zidane_core.control import QueuedUserMessage
+from zidane_core.errors import HistoryRepairKind
 from zidane_core.events import LoopEvent
+from zidane_core.output import OutputRef
 from zidane_core.runs import Phase
 from zidane_core.session import InjectedTurnReason, SessionEndStatus
 from zidane_core.usage import AgentStats
-from zidane_core.values import Json, Tagged
+from zidane_core.values import Json, Tagged, Value
 
 
 class MessageTurn(Tagged):
@@ -70,6 +72,14 @@ class StartRun(_ForRun):
         return "start"
 
 
+class RepairOrder(Value):
+    """A repair that the loop asks for; the activity finds out how far back it reaches."""
+
+    kind: HistoryRepairKind
+    level: int = 1
+    """For `long`: how deep, 1 to 3."""
+
+
 class StreamTurn(_ForRun):
     """Append turns, make one model call, store the assistant turn."""
 
@@ -85,6 +95,8 @@ class StreamTurn(_ForRun):
     """Index into the manifest's targets."""
     attempt: int = 1
     """Provider attempt of this turn, counted by the loop."""
+    repairs: tuple[RepairOrder, ...] = ()
+    """What to leave out of the history, as the provider refused it whole."""
 
     @property
     def key(self) -> str:
@@ -142,6 +154,8 @@ class FinishRun(_ForRun):
     error: Json | None = None
     stats: AgentStats
     agent: str
+    answer: OutputRef | None = None
+    """The last answer to the run's schema: its output, or with an error what was refused."""
 
     @property
     def key(self) -> str:

@@ -11,7 +11,7 @@ from zidane_core.behavior import ThinkingLevel
 from zidane_core.content import Prompt, clean_json
 from zidane_core.errors import InvalidRequestError
 from zidane_core.session import SessionEndStatus
-from zidane_core.usage import AgentStats
+from zidane_core.usage import AgentStats, TurnFinishReason
 from zidane_core.values import Json, UserInput, Value
 
 MAX_PAYLOAD_BYTES = 262_144
@@ -163,9 +163,17 @@ class RunResult(Value):
     stats: AgentStats = AgentStats()
     error: Json | None = None
     """`type` and `message`; None unless the run failed or a budget ended it."""
+    finish_reason: TurnFinishReason | None = None
+    """Why the last model turn ended, when not by itself: `length` means that the text is cut
+    (K-ANTHROPIC-05). Written only then."""
+    output_refused: tuple[str, ...] = ()
+    """Why answers before `output` were refused, so that a caller can doubt it (K-OUTPUT-02).
+    Written only when there were any."""
     unconsumed: tuple[QueuedMessage, ...] = ()
     """Messages that were accepted and that no turn took (K-STEER-01)."""
 
     def full(self) -> Json:
-        """Return every field of the contract, defaults included."""
-        return self.model_dump(mode="json", exclude_none=False)
+        """Return every field of the contract, defaults included, and what else there is to say."""
+        fields: Json = self.model_dump(mode="json", exclude_none=False)
+        unsaid = [name for name in ("finish_reason", "output_refused") if not fields[name]]
+        return {name: value for name, value in fields.items() if name not in unsaid}

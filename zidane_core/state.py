@@ -9,13 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from zidane_core.behavior import AgentBehavior, StoredBehavior
 from zidane_core.control import Control, PauseMode, QueuedUserMessage
 from zidane_core.events import LoopEvent
-from zidane_core.requests import NewTurn, Request
+from zidane_core.requests import NewTurn, RepairOrder, Request
 from zidane_core.rules.batch import Batch
 from zidane_core.rules.budgets import Spend
+from zidane_core.rules.output import OutputProgress
 from zidane_core.rules.recovery import RecoveryCounts
 from zidane_core.runs import OnProviderFailure, OpenQuestion, Phase, RunResult
 from zidane_core.session import SessionEndStatus
-from zidane_core.usage import RunTotals
+from zidane_core.usage import RunTotals, TurnFinishReason
 from zidane_core.values import Json, Value
 
 MAX_SEEN_MESSAGES = 1_000
@@ -64,6 +65,8 @@ class RunState(BaseModel):
     """Provider attempts of the turn, over all targets."""
     tries: int = 0
     """Attempts on the target since the turn began or the run was resumed."""
+    repairs: tuple[RepairOrder, ...] = ()
+    """What the turn's requests leave out of the history, as a provider refused it whole."""
     batch: Batch = ()
     go_on: bool = True
     """Whether the model has something to answer: results, a message, or the prompt."""
@@ -77,6 +80,9 @@ class RunState(BaseModel):
     totals: RunTotals = RunTotals()
     spend: Spend = Spend()
     recovery: RecoveryCounts = RecoveryCounts()
+    output: OutputProgress = OutputProgress()
+    finish_reason: TurnFinishReason | None = None
+    """Of the last model turn."""
     questions: tuple[OpenQuestion, ...] = ()
     tool_state: dict[str, JsonValue] = Field(default_factory=dict)
     events: tuple[LoopEvent, ...] = ()

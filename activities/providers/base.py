@@ -125,6 +125,10 @@ class StreamSink(Protocol):
         """A piece of a tool call's arguments."""
         ...
 
+    def server_tool(self, name: str) -> None:
+        """A tool of the provider's own ran: the attempt is not repeated by itself (PROV-06)."""
+        ...
+
 
 class Provider(Protocol):
     """A way to call models.

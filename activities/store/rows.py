@@ -16,7 +16,7 @@ from zidane_core.values import Json, Value
 
 T = TypeVar("T")
 Row = Sequence[Any]
-_FLAGS = ("injected", "aborted", "display", "message_id")
+_FLAGS = ("injected", "aborted", "display", "message_id", "repairs")
 _RUN_FIELDS = tuple(RunRecord.model_fields)
 _RUN_TEXTS = ("agent", "prompt", "model", "label", "reason")
 
@@ -94,8 +94,9 @@ def read_turn(row: Row) -> Turn:
     (turn_id, _session, parent_id, _depth, run_id, role, content, usage, flags, created_at) = row
     what = f"Turn {turn_id!r}"
     try:
-        marks: Json = read_json(flags, what=what) if flags is not None else {}
-        turn = Turn(
+        marks: dict[str, Any] = read_json(flags, what=what) if flags is not None else {}
+        return Turn(
+            **marks,
             id=turn_id,
             parent_id=parent_id,
             run_id=run_id,
@@ -104,7 +105,6 @@ def read_turn(row: Row) -> Turn:
             usage=TurnUsage.model_validate_json(usage) if usage is not None else None,
             created_at=created_at,
         )
-        return turn.model_copy(update=marks) if marks else turn
     except ValidationError as error:
         raise _damaged(what, error) from error
 

@@ -27,6 +27,9 @@ class RecordingSink:
     def tool_arguments(self, delta: str) -> None:
         self.events.append(("tool_arguments", delta))
 
+    def server_tool(self, name: str) -> None:
+        self.events.append(("server_tool", name))
+
 
 def user(*blocks: ContentBlock | str) -> Message:
     made = (TextBlock(text=block) if isinstance(block, str) else block for block in blocks)

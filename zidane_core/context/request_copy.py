@@ -23,9 +23,9 @@ from zidane_core.content import (
     ToolResultBlock,
     clean_json,
     clean_text,
-    tool_result_to_text,
 )
 from zidane_core.context.pairing import Pairing, Repair
+from zidane_core.context.repairs import as_marker
 from zidane_core.session import Message
 
 OPENING = "(The conversation begins with the assistant.)"
@@ -139,8 +139,3 @@ def _limited(block: ContentBlock, room: int) -> tuple[ContentBlock, int]:
     if all(new is old for new, old in zip(parts, block.output, strict=True)):
         return block, room
     return block.model_copy(update={"output": tuple(parts)}), room
-
-
-def as_marker(block: ResultContent) -> TextBlock:
-    """Return the text that stands for an attachment, such as `[image: image/png, 12 b64 bytes]`."""
-    return TextBlock(text=tool_result_to_text((block,)))

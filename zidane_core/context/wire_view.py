@@ -1,10 +1,11 @@
 """The wire view: from the path of turns to the messages of a request.
 
-Order of the passes (LOOP-15): drop turns that no model may see, then repair the pairing.
-Each pass is a pure function of the turns before it, so a longer path keeps its prefix.
+Order of the passes (LOOP-15): drop turns that no model may see, leave out what repairs of the
+history name, then mend the pairing. Each pass is a pure function of the turns before it, so a
+longer path keeps its prefix; only a new repair changes it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from zidane_core.content import (
     AudioBlock,
@@ -17,16 +18,22 @@ from zidane_core.content import (
     VideoBlock,
 )
 from zidane_core.context.pairing import Pairing, Repair
-from zidane_core.session import Message, Turn
+from zidane_core.context.repairs import furthest, left_out
+from zidane_core.errors import HistoryRepairKind
+from zidane_core.session import HistoryRepair, Message, Turn
 
 
 class WireView:
     """The messages of a path, built turn by turn; adding a turn costs that turn only.
 
+    Args:
+        reach: For each repair of the history in effect, the index of the last turn it touches.
+
     Implements: LOOP-15, SESS-02, SESS-11, CTL-11.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reach: Mapping[HistoryRepairKind, int] | None = None) -> None:
+        self._reach = reach or {}
         self._pairing = Pairing()
         self._messages: list[Message] = []
         self._repairs: list[Repair] = []
@@ -34,6 +41,7 @@ class WireView:
         self._assistant_turns = 0
         self._last_turn_id: str | None = None
         self._size = 0
+        self._stored_repairs: list[HistoryRepair] = []
 
     @property
     def size(self) -> int:
@@ -50,6 +58,20 @@ class WireView:
         if self._turns == 0:
             return True
         return self._turns <= len(path) and path[self._turns - 1].id == self._last_turn_id
+
+    def reach(
+        self, path: Sequence[Turn], repairs: Sequence[HistoryRepair]
+    ) -> Mapping[HistoryRepairKind, int]:
+        """Return how far each repair reaches: the path's own and those of the request."""
+        new = [repair for turn in path[self._turns :] for repair in turn.repairs]
+        wanted = [*self._stored_repairs, *new, *repairs]
+        if not wanted:
+            return {}
+        return furthest(wanted, {turn.id: index for index, turn in enumerate(path)})
+
+    def has_reach(self, reach: Mapping[HistoryRepairKind, int]) -> bool:
+        """Say whether the view was built with exactly these repairs."""
+        return self._reach == reach
 
     def extend(self, path: Sequence[Turn]) -> None:
         """Take in the turns of the path that are not in the view yet; it must cover the path."""
@@ -74,17 +96,43 @@ class WireView:
         return (*self._repairs, *open_calls)
 
     def _add(self, turn: Turn) -> None:
+        index = self._turns
         self._turns += 1
         self._last_turn_id = turn.id
+        self._stored_repairs.extend(turn.repairs)
         if turn.role not in ("user", "assistant") or turn.aborted:
             return
         if turn.role == "assistant":
             self._assistant_turns += 1
-        content = _sendable(turn.content)
+        content = turn.content
+        for kind, through in self._reach.items():
+            if index <= through:
+                content = left_out(kind, turn.model_copy(update={"content": content}))
+        content = _sendable(content)
         self._size += sum(map(_block_size, content))
         if content:
             message = Message(role=turn.role, content=content)
             self._messages.extend(self._pairing.add(message, self._repairs))
+
+
+def view_of(
+    path: Sequence[Turn],
+    repairs: Sequence[HistoryRepair] = (),
+    cached: WireView | None = None,
+) -> WireView:
+    """Return the view of a path, going on from a cached one when that was built the same way.
+
+    Args:
+        path: The turns from the root to the head.
+        repairs: What this request leaves out beyond what the path's own turns say.
+        cached: A view of an earlier head of the session; it is changed and returned, or left.
+    """
+    view = cached if cached is not None and cached.covers(path) else WireView()
+    reach = view.reach(path, repairs)
+    if not view.has_reach(reach):
+        view = WireView(reach)
+    view.extend(path)
+    return view
 
 
 def _sendable(content: tuple[ContentBlock, ...]) -> tuple[ContentBlock, ...]:

@@ -61,7 +61,8 @@ def after_failure(
     """Decide what follows a failed model call.
 
     Text that the attempt had streamed does not stand in the way of another one: it is kept as
-    an aborted turn, voided for watchers, and no tool of it has run.
+    an aborted turn, voided for watchers, and no tool of it has run. A tool of the provider's own
+    that ran does: it was charged and may have acted, so a person decides (PROV-06).
 
     Args:
         failure: The classified failure.
@@ -73,12 +74,13 @@ def after_failure(
         on_failure: What to do when targets are spent.
         random: A number in [0, 1) for the jitter.
 
-    Implements: PROV-03, PROV-04, PROV-05, PROV-10.
+    Implements: PROV-03, PROV-04, PROV-05, PROV-06, PROV-10.
     """
-    if failure.retryable and tries < retry.max_attempts:
-        return Retry(_delay_ms(failure, tries=tries, retry=retry, random=random))
-    if target + 1 < targets:
-        return Fallback(target + 1)
+    if not failure.server_tool_ran:
+        if failure.retryable and tries < retry.max_attempts:
+            return Retry(_delay_ms(failure, tries=tries, retry=retry, random=random))
+        if target + 1 < targets:
+            return Fallback(target + 1)
     if on_failure == "park" and failure.kind in PARKING_KINDS:
         return Park(failure.message)
     kind = AgentContextExceededError if failure.kind == "context_exceeded" else AgentProviderError
