@@ -195,5 +195,6 @@ async def test_strict_pairing_fails_the_run_where_a_repair_would_be_needed(tmp_p
             await b.run("go on", session_id="s", behavior={"strict_tool_pairing": True})
     assert lenient.text == "ok"
     sent = b.model.requests[1].messages
-    assert [message.role for message in sent] == ["user", "assistant", "assistant", "user"]
+    # Two answers in a row: a user's word stands between them, as services want it.
+    assert [message.role for message in sent] == ["user", "assistant"] * 2 + ["user"]
     assert [block.type for block in sent[-1].content] == ["tool_result", "text"]

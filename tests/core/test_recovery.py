@@ -3,7 +3,14 @@ from typing import Any
 import pytest
 
 from zidane_core.behavior import AgentBehavior
-from zidane_core.rules.recovery import Recovery, RecoveryCounts, after_turn
+from zidane_core.errors import AgentLengthResumeExhaustedError, AgentPauseExhaustedError
+from zidane_core.rules.recovery import (
+    MAX_CUT_CALLS,
+    MAX_SERVER_CONTINUATIONS,
+    Recovery,
+    RecoveryCounts,
+    after_turn,
+)
 
 
 def play(behavior: AgentBehavior, *turns: dict[str, Any]) -> list[Recovery]:
@@ -109,3 +116,38 @@ def test_a_cap_of_zero_disables_refusal_retries():
     """LOOP-11."""
     behavior = AgentBehavior(max_consecutive_refusal_resumes=0)
     assert injected(play(behavior, REFUSAL)) == [None]
+
+
+# -- the provider's own tools, and cut calls -----------------------------------------------------
+
+SERVER_PAUSE = {"finish_reason": "pause", "awaits_server": True, "has_text": True}
+CUT_CALL = {"finish_reason": "length", "has_calls": True}
+
+
+def test_a_pause_inside_a_server_tool_goes_on_with_nothing_added():
+    """K-ANTHROPIC-03."""
+    (made,) = play(AgentBehavior(), SERVER_PAUSE)
+    assert (made.inject, made.go_on, made.error) == (None, True, None)
+
+
+def test_such_pauses_are_bounded_and_end_with_a_typed_error():
+    """K-ANTHROPIC-03, variation: 50 times in a row."""
+    made = play(AgentBehavior(), *[SERVER_PAUSE] * (MAX_SERVER_CONTINUATIONS + 1))
+    assert [recovery.error for recovery in made[:-1]] == [None] * MAX_SERVER_CONTINUATIONS
+    assert isinstance(made[-1].error, AgentPauseExhaustedError)
+    assert not made[-1].go_on
+
+
+def test_any_other_turn_starts_the_count_of_pauses_anew():
+    """K-ANTHROPIC-03."""
+    made = play(AgentBehavior(), SERVER_PAUSE, {"finish_reason": "stop"}, SERVER_PAUSE)
+    assert made[-1].counts.server_pauses == 1
+
+
+def test_calls_cut_by_the_output_limit_in_a_row_end_the_run():
+    """K-ANTHROPIC-04: the same answer, again and again."""
+    made = play(AgentBehavior(), *[CUT_CALL] * MAX_CUT_CALLS)
+    assert [recovery.error is None for recovery in made] == [True, True, False]
+    assert isinstance(made[-1].error, AgentLengthResumeExhaustedError)
+    whole = {"finish_reason": "tool-calls", "has_calls": True}
+    assert play(AgentBehavior(), CUT_CALL, CUT_CALL, whole, CUT_CALL)[-1].error is None

@@ -1,5 +1,6 @@
 """One result per call, one call per result: repairs of the wire view, never of stored turns."""
 
+import zlib
 from typing import Literal
 
 from zidane_core.content import ContentBlock, ToolCallBlock, ToolResultBlock
@@ -9,6 +10,10 @@ from zidane_core.tools import SYNTHETIC_TOOL_RESULT_PLACEHOLDER
 from zidane_core.values import Value
 
 RepairKind = Literal["missing_result", "orphan_result", "duplicate_call", "duplicate_result"]
+
+
+MAX_CALL_ID_CHARS = 40
+"""The shortest limit among the services, that of OpenAI's chat completions."""
 
 
 class Repair(Value):
@@ -61,10 +66,10 @@ class Pairing:
             if not isinstance(block, ToolCallBlock):
                 blocks.append(block)
                 continue
-            wire_id, again = block.id, 2
+            wire_id, again = _short(block.id), 2
             while wire_id in self._used:
-                wire_id, again = f"{block.id}-{again}", again + 1
-            if wire_id != block.id:
+                wire_id, again = _short(f"{block.id}-{again}"), again + 1
+            if again > 2:
                 repairs.append(Repair(kind="duplicate_call", call_id=block.id))
             self._used.add(wire_id)
             self._open.append((block.id, wire_id))
@@ -102,6 +107,14 @@ class Pairing:
                 del self._open[at]
                 return wire_id
         return None
+
+
+def _short(call_id: str) -> str:
+    """Return an id that every service takes for its length, the same for the same id."""
+    if 0 < len(call_id) <= MAX_CALL_ID_CHARS:
+        return call_id
+    digest = zlib.crc32(call_id.encode("utf-8", "surrogatepass"))
+    return f"{call_id[: MAX_CALL_ID_CHARS - 9] or 'call'}-{digest:08x}"
 
 
 def _placeholder(call_id: str) -> ToolResultBlock:

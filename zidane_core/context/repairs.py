@@ -111,7 +111,7 @@ def _first_kept(path: Sequence[Turn], level: int) -> int:
     room = sum(sizes) >> level
     # The newest results are what the model is about to answer; only the last level cuts them.
     first = len(path) if level >= MAX_SHORTENINGS else len(path) - 1
-    for index in range(first - 1, -1, -1):
+    for index in range(len(path) - 1, -1, -1):
         room -= sizes[index]
         if room < 0:
             return min(index + 1, first)

@@ -4,7 +4,7 @@ The one place where an unhealthy history is mended: a session that an older vers
 provider, a hook or a broken stream left behind must never lock itself out of every model.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from zidane_core.content import (
@@ -19,17 +19,17 @@ from zidane_core.content import (
     ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
     ToolResultBlock,
-    clean_json,
-    clean_text,
 )
+from zidane_core.context.cleaning import cleaned
 from zidane_core.context.pairing import Pairing, Repair
 from zidane_core.context.repairs import as_marker
 from zidane_core.session import Message
 
 OPENING = "(The conversation begins with the assistant.)"
 """Stands before a history whose first message is not the user's, which services refuse."""
+CONTINUE = "Please continue."
+"""Stands behind an answer that no user's message follows, which most services refuse."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,24 @@ def request_copy(messages: Iterable[Message], fit: Fit) -> tuple[Message, ...]:
     """Return the messages that a request may hold; a pure function of its arguments.
 
     Text without a visible character, broken surrogates, reasoning that the provider or model
-    would refuse, and media over the limit are mended or left out; every call keeps one result
-    and an id of its own. Between two requests only the media limit changes earlier messages.
+    would refuse, server tool calls that were never answered, and media over the limit or of no
+    use are mended or left out; every call keeps one result and an id of its own, and the last
+    word is the user's unless the provider paused. Between two requests only the media limit, and
+    a user's word behind a pause, change earlier messages.
 
     Implements: PROV-02, PROV-13, K-ANTHROPIC-07, K-ANTHROPIC-08, K-OPENAI-05, K-PAIRING-02.
     """
+    fitting = [
+        Message(
+            role=message.role,
+            content=tuple(b for b in map(cleaned, message.content) if _is_sendable(b, fit)),
+        )
+        for message in messages
+    ]
     pairing, repairs = Pairing(), list[Repair]()
     copies: list[Message] = []
-    for message in messages:
-        kept = tuple(block for block in map(_cleaned, message.content) if _is_sendable(block, fit))
-        if kept:
-            copies.extend(pairing.add(Message(role=message.role, content=kept), repairs))
+    for message in _alternating(_with_closed_server_calls(fitting)):
+        copies.extend(pairing.add(message, repairs))
     copies.extend(pairing.close(repairs))
     if copies and copies[0].role == "assistant":
         copies.insert(0, Message(role="user", content=(TextBlock(text=OPENING),)))
@@ -89,21 +96,68 @@ def _is_sendable(block: ContentBlock, fit: Fit) -> bool:
             return True
 
 
-def _cleaned(block: ContentBlock) -> ContentBlock:
-    """Replace lone surrogates; the same object when there are none."""
-    match block:
-        case TextBlock() | ThinkingBlock():
-            text = clean_text(block.text)
-            return block if text is block.text else block.model_copy(update={"text": text})
-        case ToolCallBlock():
-            arguments = clean_json(block.input)
-            changed = arguments != block.input
-            return block.model_copy(update={"input": arguments}) if changed else block
-        case ToolResultBlock() if isinstance(block.output, str):
-            text = clean_text(block.output)
-            return block if text is block.output else block.model_copy(update={"output": text})
-        case _:
-            return block
+def _with_closed_server_calls(messages: Sequence[Message]) -> list[Message]:
+    """Leave out server tool calls without a result, and results without a call.
+
+    Only the last message may end in open calls: it is paused, and the provider goes on with it.
+    """
+    blocks = [block for message in messages for block in message.content]
+    uses = {_server_id(block) for block in blocks if isinstance(block, ServerToolUseBlock)}
+    results = {_server_id(block) for block in blocks if isinstance(block, ServerToolResultBlock)}
+    last = len(messages) - 1
+    return [
+        _without_open(message, uses, results, may_pause=index == last)
+        for index, message in enumerate(messages)
+    ]
+
+
+def _without_open(
+    message: Message, uses: Set[str | None], results: Set[str | None], *, may_pause: bool
+) -> Message:
+    is_paused = may_pause and _is_paused(message)
+    content = tuple(
+        block
+        for block in message.content
+        if not isinstance(block, ServerToolUseBlock | ServerToolResultBlock)
+        or _server_id(block) is None
+        or (is_paused and isinstance(block, ServerToolUseBlock))
+        or _server_id(block) in (results if isinstance(block, ServerToolUseBlock) else uses)
+    )
+    same = len(content) == len(message.content)
+    return message if same else Message(role=message.role, content=content)
+
+
+def _is_paused(message: Message) -> bool:
+    """Say whether the provider goes on with this message by itself (K-ANTHROPIC-03)."""
+    last = message.content[-1] if message.content else None
+    return isinstance(last, ServerToolUseBlock) and _server_id(last) is not None
+
+
+def _server_id(block: ServerToolUseBlock | ServerToolResultBlock) -> str | None:
+    """Return the id that pairs a server tool call with its result; None where none has one."""
+    is_use = isinstance(block, ServerToolUseBlock)
+    if is_use and not str(block.raw.get("type", "")).endswith("tool_use"):
+        return None
+    found = block.raw.get("id" if is_use else "tool_use_id")
+    return found if isinstance(found, str) else None
+
+
+def _alternating(messages: Sequence[Message]) -> list[Message]:
+    """Leave out empty messages; put a user's word behind an answer that none follows.
+
+    The word stands there also when what follows was left out, so that the next request begins
+    with this one. An answer that its provider goes on with by itself gets none.
+    """
+    heard = [message for message in messages if message.content or message.role == "assistant"]
+    kept: list[Message] = []
+    for index, message in enumerate(heard):
+        if message.content:
+            kept.append(message)
+        follower = heard[index + 1].role if index + 1 < len(heard) else "assistant"
+        is_unanswered = message.role == follower == "assistant"
+        if is_unanswered and kept and kept[-1].role == "assistant" and not _is_paused(kept[-1]):
+            kept.append(Message(role="user", content=(TextBlock(text=CONTINUE),)))
+    return kept
 
 
 def _within_media_limit(messages: Sequence[Message], limit: int | None) -> tuple[Message, ...]:
