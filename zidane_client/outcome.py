@@ -78,6 +78,7 @@ def result_of_record(record: RunRecord, text: str) -> RunResult:
     result = RunResult(
         status=record.status,
         text=text,
+        output=record.stats.output,
         session_id=record.session_id,
         run_id=record.run_id,
         head=record.head,

@@ -1,12 +1,16 @@
 """Numbers, times and ids as people read them."""
 
+from typing import Any
+
 import pytest
 
 from zidane_client.cli import wording
 from zidane_client.cli.agents import load_agents
+from zidane_client.cli.event_lines import line_of
 from zidane_client.cli.start_command import parse_settings
 from zidane_core import Agent
 from zidane_core.errors import InvalidRequestError, UsageError
+from zidane_core.events import EventName, RunEvent
 from zidane_core.usage import AgentStats
 
 MINE = [Agent("basic"), Agent("other")]
@@ -75,3 +79,43 @@ def test_basic_is_always_there_unless_an_author_has_one():
     mine = load_agents(["tests.cli.test_wording:MINE"])
     assert [agent.name for agent in mine] == ["basic", "other"]
     assert mine == MINE
+
+
+def event(name: EventName, **fields: Any) -> RunEvent:
+    return RunEvent(run_id="r", session_id="s", name=name, fields=fields)
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (
+            event("stream:retry", message="It is overloaded.", delay_ms=1500),
+            "↻ It is overloaded. Tries again in 1.5 s.",
+        ),
+        (
+            event("history:repair", message="Refused.", kind="thinking", level=1),
+            "↻ Refused. Goes on without earlier reasoning.",
+        ),
+        (
+            event("context:compacted", message="Too long.", kind="long", level=2),
+            "↻ Too long. Older texts are cut short.",
+        ),
+        (event("output:rejected", reason="n: no."), "✗ answer refused: n: no."),
+        (event("thinking:overrun", tokens=900), "→ nudged after 900 reasoning tokens"),
+    ],
+)
+def test_a_watcher_reads_what_the_loop_decided_and_why(seen: RunEvent, said: str):
+    """NUDGE-10, LOOP-14, OUT-02, HOOK-29."""
+    line = line_of(seen)
+    assert line is not None
+    assert line[0] == said
+
+
+def test_an_event_that_nobody_needs_to_read_has_no_line():
+    assert line_of(event("turn:started")) is None
+
+
+def test_a_cut_answer_says_so():
+    """K-ANTHROPIC-05."""
+    assert wording.ended_because("length") == "cut off: the answer reached the output limit"
+    assert "'other'" in wording.ended_because("other")

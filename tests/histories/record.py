@@ -13,7 +13,8 @@ from pathlib import Path
 from temporalio.client import Client, WorkflowHistory
 
 from activities.store import Store, open_store
-from tests.scenarios.book import BOOK, call
+from tests.scenarios.book import call
+from tests.scenarios.shelf import BOOK
 from tests.support.histories import chain
 from tests.support.players import TemporalPlayer
 from tests.support.server import scene_worker

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from activities.store import Store, open_store
-from tests.scenarios.book import BOOK, Scenario
+from tests.scenarios.shelf import BOOK, Scenario
 from tests.support.players import InlinePlayer
 
 

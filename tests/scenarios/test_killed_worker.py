@@ -11,7 +11,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from activities.store import Store, open_store
-from tests.scenarios.book import BOOK, Scenario
+from tests.scenarios.shelf import BOOK, Scenario
 from tests.support.players import InlinePlayer, Played, TemporalPlayer
 from tests.support.server import queue_of, replay
 from zidane_client.embedded import EmbeddedServer

@@ -6,7 +6,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.store import Store
-from tests.scenarios.book import BOOK, Scenario
+from tests.scenarios.shelf import BOOK, Scenario
 from tests.support.players import InlinePlayer, TemporalPlayer
 from tests.support.server import replay
 

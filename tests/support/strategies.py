@@ -26,8 +26,9 @@ from zidane_core.control import (
     Steer,
     Suspend,
 )
-from zidane_core.errors import ClassifiedErrorKind
+from zidane_core.errors import ClassifiedErrorKind, HistoryRepairKind
 from zidane_core.loop import Incoming
+from zidane_core.output import OutputVerdict
 from zidane_core.receipts import Receipt, RequestFailed, Settled, ToolCalled, TurnStreamed, Waited
 from zidane_core.requests import CallTool, HostCall, Request, StartRun, StreamTurn, Wait
 from zidane_core.tool_state import ToolStateOp
@@ -39,6 +40,7 @@ behaviors = st.builds(
     max_concurrent_tools=st.integers(1, 3),
     resume_on_max_tokens=st.booleans(),
     max_consecutive_pause_turns=st.integers(0, 2),
+    max_output_retries=st.integers(0, 2),
     max_total_tokens=st.sampled_from([None, 20]),
 )
 targets = st.sampled_from([("scripted:a",), ("scripted:a", "scripted:b")])
@@ -46,6 +48,13 @@ targets = st.sampled_from([("scripted:a",), ("scripted:a", "scripted:b")])
 
 REASONS: list[TurnFinishReason] = ["pause", "length", "content-filter", "stop", "other"]
 KINDS: list[ClassifiedErrorKind] = ["overloaded", "auth", "invalid", "context_exceeded"]
+
+REPAIRS: list[HistoryRepairKind] = ["thinking", "media", "history"]
+VERDICTS = [
+    OutputVerdict(state="accepted"),
+    OutputVerdict(state="invalid", note="no"),
+    OutputVerdict(state="missing", note="where"),
+]
 
 
 @dataclass
@@ -107,13 +116,16 @@ class Fortune:
             case StartRun():
                 if self.draw(st.integers(0, 9)) == 0:
                     return RequestFailed(type="StoreError", message="out of reach")
-                return self.draw(st.builds(run_started, behaviors, targets))
+                started = self.draw(st.builds(run_started, behaviors, targets))
+                return started.model_copy(update={"wants_output": self.draw(st.booleans())})
             case StreamTurn():
                 return self.turn()
             case CallTool():
                 ops = (ToolStateOp(key="last", value=request.call_id),)
                 lost = RequestFailed(type="StoreError", message="out of reach")
-                receipts = [ToolCalled(ops=ops), ToolCalled(is_error=True), CANCELLED, lost]
+                answers = [ToolCalled(output=verdict) for verdict in VERDICTS[:2]]
+                failed = ToolCalled(is_error=True)
+                receipts = [ToolCalled(ops=ops), failed, *answers, CANCELLED, lost]
                 return self.draw(st.sampled_from(receipts))
             case HostCall() | Wait():
                 return self.draw(st.sampled_from([plain_receipt(request), CANCELLED]))
@@ -135,14 +147,19 @@ class Fortune:
             ]
             return streamed(*notes, usage=TurnUsage(input=1, output=1))
         if kind == "text":
-            return streamed(text="hm", usage=TurnUsage(input=1, output=1))
+            said = streamed(text="hm", usage=TurnUsage(input=1, output=1))
+            verdict = self.draw(st.sampled_from([None, *VERDICTS]))
+            return said.model_copy(update={"output": verdict})
         if kind == "stop":
             reasons = st.sampled_from(REASONS)
-            return streamed(text=self.draw(st.sampled_from(["", "x"])), reason=self.draw(reasons))
+            text = self.draw(st.sampled_from(["", "x"]))
+            ended = streamed(text=text, reason=self.draw(reasons))
+            return ended.model_copy(update={"awaits_server": self.draw(st.booleans())})
         if kind == "failure":
             kinds = st.sampled_from(KINDS)
             why = failure(self.draw(kinds), retryable=self.draw(st.booleans()))
-            return TurnStreamed(failure=why)
+            repair = self.draw(st.sampled_from([None, *REPAIRS]))
+            return TurnStreamed(failure=why.model_copy(update={"repair": repair}))
         lost = RequestFailed(type="InternalError", message="ours")
         broken = RequestFailed(type="AgentToolPairingError", message="broken")
         return self.draw(

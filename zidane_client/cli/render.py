@@ -1,12 +1,22 @@
 """What the terminal shows of a run: live, line by line. Nothing here asks or decides anything."""
 
+import json
 import sys
 from collections.abc import Mapping
 
 from rich.console import Console
 from rich.text import Text
 
-from zidane_client.cli.wording import duration, one_line, plain, short, stats_line
+from zidane_client.cli.event_lines import line_of
+from zidane_client.cli.wording import (
+    counted,
+    duration,
+    ended_because,
+    one_line,
+    plain,
+    short,
+    stats_line,
+)
 from zidane_client.following import Noted, Piece, Shown, TurnShown, Voided
 from zidane_core.errors import AgentError
 from zidane_core.events import RunEvent
@@ -94,25 +104,12 @@ class Screen:
             case "tool:done":
                 self._running.pop(str(fields.get("call_id")), None)
                 self._tool(fields)
-            case "stream:retry":
-                delay = duration(_int(fields.get("delay_ms")))
-                self.note(f"↻ {fields.get('message')} Tries again in {delay}.", "yellow")
-            case "model:fallback":
-                self.note(f"↻ {fields.get('message')} Goes on with {fields.get('to')}.", "yellow")
-            case "steer:inject":
-                self.note("→ a message was delivered", "cyan")
-            case "control:refused":
-                self.note(f"refused {fields.get('name')}: {fields.get('reason')}", "yellow")
-            case "budget:exceeded":
-                self.note(f"budget exceeded: {fields.get('limit')}", "yellow")
             case "question:asked":
                 self.question(event.session_id, str(fields["call_id"]), str(fields.get("text")))
-            case "agent:abort":
-                self.note(f"abort: {fields.get('reason')}", "yellow")
-            case "run:resumed":
-                self.note("resumed")
             case _:
-                return
+                line = line_of(event)
+                if line is not None:
+                    self.note(*line)
 
     def _tool(self, fields: Mapping[str, object]) -> None:
         mark, style = ("✗", "red") if fields.get("is_error") else ("✓", "green")
@@ -145,8 +142,13 @@ class Screen:
     def ended(self, result: RunResult) -> None:
         """Show how a run ended."""
         if result.output is not None:
-            self._line(Text(plain(str(result.output))))
+            self._line(Text(plain(json.dumps(result.output, indent=2, ensure_ascii=False))))
         self._summary(result.status, result.stats)
+        if result.finish_reason is not None:
+            self.note(ended_because(result.finish_reason), "yellow")
+        if result.output_refused:
+            refused = counted(len(result.output_refused), "earlier answer")
+            self.note(f"{refused} refused; the last: {result.output_refused[-1]}", "yellow")
         for message in result.unconsumed:
             self.note(f"not taken ({message.queue}): {one_line(str(message.prompt), 70)}", "yellow")
 

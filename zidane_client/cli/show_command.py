@@ -9,12 +9,23 @@ from rich.text import Text
 from zidane_client.cli.exits import Exit, print_json
 from zidane_client.cli.render import make_console
 from zidane_client.cli.running import client
-from zidane_client.cli.wording import counted, duration, money, one_line, plain, short, size
+from zidane_client.cli.wording import (
+    counted,
+    duration,
+    ended_because,
+    money,
+    one_line,
+    plain,
+    short,
+    size,
+)
 from zidane_client.cli.wording import stats_line as stats_in_a_line
 from zidane_client.replaying import ReplayReport
 from zidane_client.stored import stats_so_far
 from zidane_core.content import (
     ContentBlock,
+    ProviderReasoningBlock,
+    ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -89,6 +100,10 @@ def _turn(console: Console, turn: Turn, names: Mapping[str, str], *, is_full: bo
             head.append(f" · {usage.input:,} in, {usage.output:,} out", style="not bold dim")
             if usage.cost is not None:
                 head.append(f" · {money(usage.cost)}", style="not bold dim")
+            if usage.estimated:
+                head.append(" · estimated", style="not bold dim")
+            if usage.finish_reason in ("length", "content-filter"):
+                head.append(f" · {ended_because(usage.finish_reason)}", style="not bold yellow")
         console.print()
         console.print(head)
     for block in turn.content:
@@ -108,6 +123,11 @@ def _block(
             console.print(Text(plain(block.text), style="dim" if is_dim else ""), soft_wrap=True)
         case ThinkingBlock():
             console.print(Text(plain(block.text), style="dim italic"), soft_wrap=True)
+        case ProviderReasoningBlock() if block.reasoning_text:
+            console.print(Text(plain(block.reasoning_text), style="dim italic"), soft_wrap=True)
+        case ServerToolUseBlock():
+            used = str(block.raw.get("name") or block.raw.get("type"))
+            console.print(Text(f"→ {one_line(used, 60)} (run by {block.producer})", style="dim"))
         case ToolCallBlock():
             room = max(20, console.width - len(block.name) - 4)
             call = Text("→ ", style="dim").append(block.name, style="not dim bold")

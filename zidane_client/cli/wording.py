@@ -1,9 +1,9 @@
 """Numbers, times and texts as the terminal shows them; pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from zidane_core.usage import AgentStats
+from zidane_core.usage import AgentStats, TurnFinishReason
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 SHORT_ID = 8
@@ -68,6 +68,18 @@ def size(count: int) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun: `1 turn`, `1,204 turns`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+_ENDED: Mapping[TurnFinishReason, str] = {
+    "length": "cut off: the answer reached the output limit",
+    "content-filter": "the model declined to answer",
+    "pause": "the model paused and was not asked to go on",
+}
+
+
+def ended_because(reason: TurnFinishReason) -> str:
+    """Return why a model turn ended otherwise than by itself, in words."""
+    return _ENDED.get(reason, f"the model ended its turn with {reason!r}")
 
 
 def stats_line(stats: AgentStats) -> str:
