@@ -80,16 +80,46 @@ class RunTotals(Value):
         )
 
 
+ChildStatus = Literal["completed", "error", "aborted", "timeout"]
+
+
 class ChildRunStats(Value):
-    """A subagent's run as its parent records it (SPWN-06)."""
+    """A subagent's run as its parent records it (SPWN-06).
+
+    `stats` cover the child's whole tree, so never add up `total_in` over the children of every
+    level: a grandchild would count twice. Use `flatten_turns` on the root (USE-11).
+    """
 
     id: str
     task: str
     stats: "AgentStats"
     call_id: str | None = None
     depth: int | None = None
-    status: Literal["completed", "error", "aborted", "timeout"] = "completed"
+    status: ChildStatus = "completed"
     output: JsonValue = None
+    """The child's structured output, as in its stats (OUT-03)."""
+
+    @classmethod
+    def of(
+        cls,
+        run_id: str,
+        task: str,
+        stats: "AgentStats",
+        *,
+        status: ChildStatus = "completed",
+        call_id: str | None = None,
+        depth: int | None = None,
+    ) -> Self:
+        """Return the record of a child that ended; its output is the one of its stats (OUT-03)."""
+        return cls(
+            id=run_id,
+            task=task,
+            stats=stats,
+            call_id=call_id,
+            depth=depth,
+            status=status,
+            output=stats.output,
+        )
 
 
 class AgentStats(Value):

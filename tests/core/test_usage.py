@@ -84,3 +84,28 @@ def test_usage_by_model_adds_up_to_the_whole_tree(own: list[TurnUsage], below: l
             cost=sum(u.cost or 0.0 for u in mine),
             turns=len(mine),
         )
+
+
+def test_a_childs_record_has_the_output_of_its_run():
+    """OUT-03."""
+    stats = AgentStats(output={"n": 5})
+    child = ChildRunStats.of("r2", "count", stats, status="error", call_id="c", depth=1)
+    assert child == ChildRunStats(
+        id="r2",
+        task="count",
+        stats=stats,
+        call_id="c",
+        depth=1,
+        status="error",
+        output={"n": 5},
+    )
+    assert ChildRunStats.of("r3", "chat", AgentStats()).output is None
+
+
+def test_adding_up_the_totals_of_children_of_every_level_counts_grandchildren_twice():
+    """USE-11: each child's totals cover its own tree; flatten_turns counts each turn once."""
+    grandchild = tree([TurnUsage(input=1)]).model_copy(update={"total_in": 1})
+    child = tree([TurnUsage(input=2)], grandchild).model_copy(update={"total_in": 3})
+    root = tree([TurnUsage(input=4)], child).model_copy(update={"total_in": 7})
+    assert sum(turn.input for turn in flatten_turns(root)) == root.total_in == 7
+    assert root.total_in != 4 + child.total_in + grandchild.total_in
