@@ -131,7 +131,7 @@ class _Making:
                 "finish_reason": made.finish_reason,
                 "provider": made.usage.provider or self._target[0],
                 "model_id": made.usage.model_id or self._target[1],
-                "stream_duration_ms": live.elapsed_ms(),
+                "stream_duration_ms": request.spent_ms + live.elapsed_ms(),
                 "time_to_first_token_ms": None if first is None else live.elapsed_ms(first),
             }
         )
@@ -193,7 +193,9 @@ class _Making:
     async def _failed(self, failure: ProviderFailure | None, live: LiveStream) -> TurnStreamed:
         """Record a failed or cancelled attempt; what it had streamed becomes an aborted turn."""
         request = self._request
-        receipt = TurnStreamed(failure=failure, is_cancelled=failure is None)
+        receipt = TurnStreamed(
+            failure=failure, is_cancelled=failure is None, elapsed_ms=live.elapsed_ms()
+        )
         reason = failure.message if failure is not None else "cancelled"
         await asyncio.shield(
             self._deps.store.fail_turn(

@@ -156,7 +156,8 @@ class Moves:
             self._finish()
             return
         s.turn += 1
-        s.turn_id, s.tries, s.attempt, s.repairs = self.clock.random_uuid(), 0, 0, ()
+        s.turn_id, s.tries, s.attempt = self.clock.random_uuid(), 0, 0
+        s.repairs, s.spent_ms = (), 0
         self.stream()
 
     def completed(self) -> Ending:
@@ -211,6 +212,7 @@ class Moves:
                 append=s.append,
                 target=s.target,
                 attempt=s.attempt,
+                spent_ms=s.spent_ms,
                 repairs=s.repairs,
             )
         )

@@ -84,6 +84,7 @@ def _on_started(moves: Moves, receipt: RunStarted) -> None:
 def _on_turn(moves: Moves, request: StreamTurn, receipt: TurnStreamed) -> None:
     state = moves.state
     if receipt.is_cancelled or receipt.failure is not None:
+        state.spent_ms += receipt.elapsed_ms
         if receipt.failure is not None and not receipt.is_cancelled and state.ending is None:
             _on_provider_failure(moves, receipt.failure)
             return
@@ -162,6 +163,7 @@ def _on_answer(moves: Moves, answer: OutputRef, verdict: OutputVerdict | None) -
     moves.event("output:rejected", {**ids, "reason": verdict.note})
     if not output.may_retry(state.output, state.behavior):
         state.ending = moves.completed()
+        state.batch = batches.with_waiting_made(state.batch, CANCELLED_RESULT)
     elif answer.call_id is None:
         moves.inject("output-retry", verdict.note)
 
@@ -223,7 +225,7 @@ def _on_call(moves: Moves, request: CallTool, receipt: ToolCalled) -> None:
     if receipt.ops:
         state.tool_state = apply_ops(state.tool_state, receipt.ops)
     state.batch = batches.with_slot(state.batch, request.call_id, SlotState.DONE)
-    if receipt.output is not None and state.ending is None:
+    if receipt.output is not None and state.output.is_wanted and state.ending is None:
         answer = OutputRef(turn_id=request.turn_id, call_id=request.call_id)
         _on_answer(moves, answer, receipt.output)
     moves.after_call()

@@ -71,6 +71,8 @@ class TurnStreamed(Tagged):
     first_signal_at: int | None = None
     """When the first text, thinking or call landed, epoch ms by the worker's clock."""
     failure: ProviderFailure | None = None
+    elapsed_ms: int = 0
+    """How long a failed attempt took; part of the turn's stream duration (USE-04)."""
     is_cancelled: bool = False
 
 

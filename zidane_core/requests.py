@@ -95,6 +95,8 @@ class StreamTurn(_ForRun):
     """Index into the manifest's targets."""
     attempt: int = 1
     """Provider attempt of this turn, counted by the loop."""
+    spent_ms: int = 0
+    """How long the turn's failed attempts took (USE-04)."""
     repairs: tuple[RepairOrder, ...] = ()
     """What to leave out of the history, as the provider refused it whole."""
 

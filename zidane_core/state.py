@@ -65,6 +65,8 @@ class RunState(BaseModel):
     """Provider attempts of the turn, over all targets."""
     tries: int = 0
     """Attempts on the target since the turn began or the run was resumed."""
+    spent_ms: int = 0
+    """How long the turn's failed attempts took."""
     repairs: tuple[RepairOrder, ...] = ()
     """What the turn's requests leave out of the history, as a provider refused it whole."""
     batch: Batch = ()

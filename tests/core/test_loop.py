@@ -8,7 +8,7 @@ from tests.support.loop_driver import CANCELLED, LoopDriver, failure, note, plai
 from zidane_core.behavior import AgentBehavior, RetryConfig
 from zidane_core.control import Control, parse_control
 from zidane_core.loop import Loop
-from zidane_core.receipts import RequestFailed, RunStarted, Settled
+from zidane_core.receipts import RequestFailed, RunStarted, Settled, TurnStreamed
 from zidane_core.requests import CallTool, FinishRun, HostCall, StartRun, StreamTurn, Wait
 from zidane_core.runs import Phase
 from zidane_core.tool_state import ToolStateOp
@@ -233,3 +233,17 @@ def test_a_pause_that_returns_ends_a_finished_run_as_completed():
     driver.send("pause", {"mode": "return"})
     driver.turn()
     assert driver.running(FinishRun).status == "completed"
+
+
+def test_the_next_attempt_knows_how_long_the_failed_ones_took():
+    """USE-04: a turn's stream duration includes its retries."""
+    driver = LoopDriver.started(AgentBehavior(retry=RetryConfig(initial_delay_ms=0)))
+    for took in (300, 200):
+        driver.settle(StreamTurn, TurnStreamed(failure=failure(), elapsed_ms=took))
+        waits = [request for request in driver.state.running if isinstance(request, Wait)]
+        for wait in waits:
+            driver.settle(Wait, plain_receipt(wait))
+    assert driver.running(StreamTurn).spent_ms == 500
+    driver.turn(note("a"))
+    driver.called("a")
+    assert driver.running(StreamTurn).spent_ms == 0

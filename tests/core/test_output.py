@@ -18,6 +18,7 @@ from zidane_core.output import (
 from zidane_core.receipts import RunFinished, ToolCalled
 from zidane_core.requests import FinishRun, StartRun, StreamTurn
 from zidane_core.runs import Phase
+from zidane_core.tools import CANCELLED_RESULT
 from zidane_core.values import Json
 
 N: Json = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -205,3 +206,15 @@ def test_without_a_schema_nothing_of_this_happens():
     driver.turn(text="It is 5.")
     finish = driver.running(FinishRun)
     assert (finish.status, finish.answer) == ("completed", None)
+
+
+def test_the_last_refused_answer_leaves_no_call_without_a_result():
+    """K-OUTPUT-03: calls that wait behind it are answered, and the run ends."""
+    driver = wanting(max_output_retries=0)
+    driver.turn(note("out"), note("later"))
+    bad = OutputVerdict(state="invalid", note="no")
+    driver.called("out", receipt=ToolCalled(is_error=True, output=bad))
+    finish = driver.running(FinishRun)
+    (results,) = finish.append
+    assert results.kind == "results"
+    assert (results.call_ids, results.made) == (("out", "later"), {"later": CANCELLED_RESULT})
