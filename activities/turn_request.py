@@ -6,7 +6,7 @@ from typing import Any
 
 from activities.dependencies import Dependencies
 from activities.hook_bus import HookBus
-from activities.providers.base import ModelRequest
+from activities.providers.base import ModelRequest, takes_schema
 from activities.providers.registry import parse_target
 from activities.thinking_budget import thinking_budget
 from zidane_core.context.pairing import check_repairs
@@ -70,7 +70,7 @@ async def build_turn_request(
     behavior = manifest.behavior
     provider = deps.providers.get(provider_name)
     schema = behavior.output_schema
-    is_native = schema is not None and provider.capabilities.structured_output
+    is_native = schema is not None and takes_schema(provider, model, manifest.model_options)
     output_tool = None if is_native else manifest.output_tool
     model_request = ModelRequest(
         model=model,

@@ -1,27 +1,17 @@
 """Anthropic's stream events to a ModelTurn; pure, fed with the events' JSON."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from activities.providers.anthropic_blocks import OpenBlock, cleaned, opened
 from activities.providers.anthropic_wire import PRODUCER
 from activities.providers.base import ModelRequest, ModelTurn
-from activities.providers.call_input import call_block, cut_off, with_unique_ids
+from activities.providers.call_input import cut_off, with_unique_ids
 from activities.providers.classify import Answer, classify_answer, read_error_body, truncated
 from activities.providers.progress import Progress
-from zidane_core.content import (
-    ContentBlock,
-    RedactedThinkingBlock,
-    ServerToolResultBlock,
-    ServerToolUseBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    clean_json,
-    clean_text,
-)
+from zidane_core.content import ContentBlock, ToolCallBlock
 from zidane_core.usage import TurnFinishReason, TurnUsage
+from zidane_core.values import Json
 
 FINISH_REASONS: dict[str, TurnFinishReason] = {
     "end_turn": "stop",
@@ -31,24 +21,16 @@ FINISH_REASONS: dict[str, TurnFinishReason] = {
     "model_context_window_exceeded": "length",
     "refusal": "content-filter",
     "pause_turn": "pause",
+    "compaction": "pause",
 }
 """Anthropic's stop reasons; any other is `other` (LOOP-05)."""
 
-
-@dataclass
-class _OpenBlock:
-    raw: dict[str, Any]
-    """The block as it began."""
-    text: list[str] = field(default_factory=list[str])
-    signature: str = ""
-    arguments: list[str] = field(default_factory=list[str])
-
-    @property
-    def raw_arguments(self) -> str:
-        """The arguments as they came; some servers send them whole in the block's start."""
-        if self.arguments or not self.raw.get("input"):
-            return "".join(self.arguments)
-        return json.dumps(self.raw["input"])
+_COUNTS: tuple[str, ...] = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
 
 
 class MessageReader:
@@ -61,8 +43,11 @@ class MessageReader:
         self._request = request
         self._progress = progress
         self._provider = provider
-        self._blocks: dict[int, _OpenBlock] = {}
+        self._blocks: dict[int, OpenBlock] = {}
+        self._reported: set[str] = set()
         self._usage: dict[str, Any] = {}
+        self._transformations: tuple[Json, ...] = ()
+        self._message_id: str | None = None
         self._model: str | None = None
         self._stop_reason: str | None = None
         self.is_complete = False
@@ -78,14 +63,17 @@ class MessageReader:
             case "message_start":
                 message = _mapping(event.get("message"))
                 self._model = str(message.get("model") or "") or None
-                self._take_usage(message)
+                self._message_id = str(message.get("id") or "") or None
+                self._take_facts(message)
             case "content_block_start":
                 self._start(_index(event), _mapping(event.get("content_block")))
             case "content_block_delta":
                 self._extend(_index(event), _mapping(event.get("delta")))
+            case "content_block_stop":
+                self._close(_index(event))
             case "message_delta":
                 self._stop_reason = _mapping(event.get("delta")).get("stop_reason")
-                self._take_usage(event)
+                self._take_facts(event)
             case "message_stop":
                 self.is_complete = True
             case "error":
@@ -95,8 +83,11 @@ class MessageReader:
             case _:
                 pass
 
-    def finish(self) -> ModelTurn:
+    def finish(self, *, request_id: str | None = None) -> ModelTurn:
         """Return the whole turn.
+
+        Args:
+            request_id: The service's id of the call; None takes the message's.
 
         Raises:
             ProviderError: The stream ended without `message_stop` (K-ANTHROPIC-02).
@@ -104,7 +95,7 @@ class MessageReader:
         if not self.is_complete:
             raise self._progress.failed(truncated(self._provider))
         reason = FINISH_REASONS.get(self._stop_reason or "", "other")
-        blocks = self._finished_blocks(is_cut=reason == "length")
+        blocks = self._finished_blocks(reason)
         has_calls = any(isinstance(block, ToolCallBlock) for block in blocks)
         if reason == "stop" and has_calls:
             reason = "tool-calls"
@@ -114,114 +105,102 @@ class MessageReader:
             blocks=with_unique_ids(blocks, self._request),
             finish_reason=reason,
             usage=self._turn_usage(),
+            input_transformations=self._transformations,
+            request_id=request_id or self._message_id,
         )
 
     def _start(self, index: int, raw: Mapping[str, Any]) -> None:
-        block = _OpenBlock(dict(raw))
-        self._blocks[index] = block
-        match raw.get("type"):
-            case "text":
-                self._add_text(block, str(raw.get("text") or ""))
-            case "thinking":
-                block.signature = str(raw.get("signature") or "")
-                self._add_thinking(block, str(raw.get("thinking") or ""))
-            case "tool_use" | "server_tool_use":
-                self._progress.tool_call(str(raw.get("name")))
-            case _:
-                pass
+        block = self._blocks[index] = opened(raw)
+        if block.kind == "text":
+            self._progress.text("".join(block.text))
+        elif block.kind == "thinking":
+            self._progress.thinking("".join(block.text))
+        elif block.kind == "tool_use" or block.is_server_call:
+            self._progress.tool_call(block.name)
+        elif block.is_server_result:
+            self._server_tool_ran(str(raw.get("tool_use_id")), block.kind)
 
     def _extend(self, index: int, delta: Mapping[str, Any]) -> None:
-        block = self._blocks.setdefault(index, _OpenBlock({"type": "text"}))
+        block = self._blocks.setdefault(index, OpenBlock({"type": "text"}))
+        block.extend(delta)
         match delta.get("type"):
             case "text_delta":
-                self._add_text(block, str(delta.get("text") or ""))
+                self._progress.text(block.text[-1])
             case "thinking_delta":
-                self._add_thinking(block, str(delta.get("thinking") or ""))
-            case "signature_delta":
-                block.signature += str(delta.get("signature") or "")
+                self._progress.thinking(block.text[-1])
             case "input_json_delta":
-                piece = str(delta.get("partial_json") or "")
-                block.arguments.append(piece)
-                self._progress.tool_arguments(piece)
+                self._progress.tool_arguments(block.arguments[-1])
             case _:
                 pass
 
-    def _add_text(self, block: _OpenBlock, piece: str) -> None:
-        block.text.append(piece)
-        self._progress.text(piece)
+    def _close(self, index: int) -> None:
+        """A call of the service's own tool is whole, so it runs whatever becomes of the stream."""
+        block = self._blocks.get(index)
+        if block is not None and block.is_server_call:
+            self._server_tool_ran(str(block.raw.get("id")), block.name)
 
-    def _add_thinking(self, block: _OpenBlock, piece: str) -> None:
-        block.text.append(piece)
-        self._progress.thinking(piece)
+    def _server_tool_ran(self, call_id: str, name: str) -> None:
+        if call_id not in self._reported:
+            self._reported.add(call_id)
+            self._progress.server_tool(name)
 
-    def _take_usage(self, holder: Mapping[str, Any]) -> None:
-        """Overwrite: the counts of later events are sums, not increments."""
+    def _take_facts(self, holder: Mapping[str, Any]) -> None:
+        """Overwrite what came before: later counts are sums, later lists replace the first."""
         reported = _mapping(holder.get("usage"))
         self._usage.update({key: value for key, value in reported.items() if value is not None})
+        for place in (holder, reported):
+            found = place.get("input_transformations")
+            if isinstance(found, list):
+                listed = cast("list[object]", found)
+                self._transformations = tuple(
+                    cleaned(_mapping(each)) for each in listed if isinstance(each, Mapping)
+                )
 
-    def _finished_blocks(self, *, is_cut: bool) -> list[ContentBlock]:
+    def _finished_blocks(self, reason: TurnFinishReason) -> Sequence[ContentBlock]:
         last = max(self._blocks, default=None)
         blocks: list[ContentBlock] = []
         for index in sorted(self._blocks):
-            made = self._finished(self._blocks[index])
-            if isinstance(made, ToolCallBlock) and is_cut and index == last:
-                made = cut_off(made, self._blocks[index].raw_arguments)
+            block = self._blocks[index]
+            made = block.finished(self._request.tools, self._request.model)
+            if isinstance(made, ToolCallBlock):
+                if reason == "content-filter":
+                    # What the service stopped the model from doing is not done in its name.
+                    continue
+                if reason == "length" and index == last:
+                    made = cut_off(made, block.raw_arguments)
             if made is not None:
                 blocks.append(made)
         return blocks
 
-    def _finished(self, block: _OpenBlock) -> ContentBlock | None:
-        raw, text = block.raw, clean_text("".join(block.text))
-        match raw.get("type"):
-            case "text":
-                return TextBlock(text=text) if text else None
-            case "thinking":
-                return self._thinking_block(text, block.signature)
-            case "redacted_thinking":
-                data = str(raw.get("data") or "")
-                return RedactedThinkingBlock(data=data, signature_producer=PRODUCER)
-            case "tool_use":
-                return call_block(
-                    str(raw.get("id") or ""),
-                    str(raw.get("name")),
-                    block.raw_arguments,
-                    self._request.tools,
-                )
-            case "server_tool_use":
-                return ServerToolUseBlock(producer=PRODUCER, raw=_cleaned(_server_call(block)))
-            case str(kind) if kind.endswith("_tool_result"):
-                return ServerToolResultBlock(producer=PRODUCER, raw=_cleaned(raw))
-            case _:
-                return None
-
-    def _thinking_block(self, text: str, signature: str) -> ThinkingBlock | None:
-        # Empty text under a valid signature is normal and must go back (K-ANTHROPIC-09).
-        if not text and not signature:
-            return None
-        producer = PRODUCER if signature else None
-        return ThinkingBlock(text=text, signature=signature or None, signature_producer=producer)
-
     def _turn_usage(self) -> TurnUsage:
         details = _mapping(self._usage.get("output_tokens_details"))
+        extra = self._compaction_counts()
+        counts = {
+            key: self._usage[key] + extra[key] if key in self._usage else extra[key] or None
+            for key in _COUNTS
+        }
+        dropped = sum(each.get("type") == "thinking_dropped" for each in self._transformations)
         return TurnUsage(
-            input=self._usage.get("input_tokens") or 0,
-            output=self._usage.get("output_tokens") or 0,
-            cache_creation=self._usage.get("cache_creation_input_tokens"),
-            cache_read=self._usage.get("cache_read_input_tokens"),
+            input=counts["input_tokens"] or 0,
+            output=counts["output_tokens"] or 0,
+            cache_creation=counts["cache_creation_input_tokens"],
+            cache_read=counts["cache_read_input_tokens"],
             thinking=details.get("thinking_tokens"),
+            thinking_dropped=dropped or None,
             model_id=self._model or self._request.model,
             provider=self._provider,
         )
 
-
-def _server_call(block: _OpenBlock) -> dict[str, Any]:
-    """Return a server tool call as the service wants it back: with its whole input."""
-    call = call_block("", "", "".join(block.arguments), ())
-    return {**block.raw, "input": call.input} if block.arguments else block.raw
-
-
-def _cleaned(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: clean_json(value) for key, value in raw.items()}
+    def _compaction_counts(self) -> dict[str, int]:
+        """Return what the service's own compactions used, which its totals leave out."""
+        counts = dict.fromkeys(_COUNTS, 0)
+        iterations = self._usage.get("iterations")
+        for each in cast("list[object]", iterations) if isinstance(iterations, list) else ():
+            iteration = _mapping(each)
+            if iteration.get("type") == "compaction":
+                for key in _COUNTS:
+                    counts[key] += iteration.get(key) or 0
+        return counts
 
 
 def _index(event: Mapping[str, Any]) -> int:

@@ -1,4 +1,8 @@
-"""Core content to Anthropic's Messages JSON and back; pure, no SDK.
+"""Core content to Anthropic's Messages JSON; pure, no SDK.
+
+The requests that it builds only grow from turn to turn: what stands in one stands in the next,
+byte for byte, apart from cache marks, so that the service's cache and its check of replayed
+reasoning hold.
 
 Implements: PROV-13.
 """
@@ -6,11 +10,16 @@ Implements: PROV-13.
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
+from activities.providers.anthropic_models import ModelFacts, facts_of
+from activities.providers.anthropic_options import option_fields, server_tools
+from activities.providers.anthropic_schema import native_schema, schema_note
+from activities.providers.anthropic_thinking import is_thinking, thinking_fields
 from activities.providers.attachments import MediaBlock, is_media, is_pdf, media_text
 from activities.providers.base import ModelRequest
-from zidane_core.behavior import ThinkingLevel
+from activities.providers.call_input import wire_name, wire_names
+from zidane_core.behavior import CacheTtl
 from zidane_core.content import (
     CompactSummaryBlock,
     ContentBlock,
@@ -24,6 +33,7 @@ from zidane_core.content import (
     ToolCallBlock,
     ToolOutput,
     ToolResultBlock,
+    tool_result_to_text,
 )
 from zidane_core.session import Message
 from zidane_core.tools import ToolSpec
@@ -33,98 +43,108 @@ PRODUCER = "anthropic"
 
 WireJson = dict[str, Any]
 
-DEFAULT_MAX_TOKENS = 32_000
-_MIN_BUDGET = 1_024
+EMPTY_OUTPUT = "(no output)"
+"""Stands for the text of a result that has none, where the service wants one."""
 
-ThinkingForm = Literal["budget", "both", "adaptive"]
-"""Which forms of the `thinking` parameter a model takes."""
-
-MODEL_ROWS: tuple[tuple[str, int, ThinkingForm], ...] = (
-    ("claude-opus-4-0", 32_000, "budget"),
-    ("claude-opus-4-1", 32_000, "budget"),
-    ("claude-opus-4-2", 32_000, "budget"),
-    ("claude-opus-4-5", 64_000, "budget"),
-    ("claude-sonnet-4-0", 64_000, "budget"),
-    ("claude-sonnet-4-2", 64_000, "budget"),
-    ("claude-sonnet-4-5", 64_000, "budget"),
-    ("claude-haiku-4", 64_000, "budget"),
-    ("claude-opus-4-6", 128_000, "both"),
-    ("claude-sonnet-4-6", 64_000, "both"),
-    ("claude-opus-4-", 128_000, "adaptive"),
-    ("claude-opus-5", 64_000, "adaptive"),
-    ("claude-sonnet-5", 64_000, "adaptive"),
-    ("claude-haiku-5", DEFAULT_MAX_TOKENS, "adaptive"),
-    ("claude-fable-5", 64_000, "adaptive"),
-    ("", DEFAULT_MAX_TOKENS, "both"),
+_MARKABLE = frozenset(
+    {
+        "text",
+        "image",
+        "document",
+        "search_result",
+        "tool_use",
+        "tool_result",
+        "server_tool_use",
+        "mcp_tool_use",
+        "container_upload",
+        "compaction",
+    }
 )
-"""Prefix of the model's name, output ceiling in tokens, thinking forms; the first match counts."""
-
-LEVEL_BUDGETS: dict[ThinkingLevel, int] = {
-    "minimal": 1_024,
-    "low": 4_096,
-    "medium": 10_240,
-    "high": 32_768,
-    "xhigh": 49_152,
-    "max": 65_536,
-}
-"""Tokens of a level, for models that take budgets only (THNK-01)."""
-
-_EFFORTS: dict[ThinkingLevel, str] = {
-    "minimal": "low",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-    "max": "max",
-}
-_OPTIONS = ("temperature", "top_p", "top_k", "stop_sequences", "service_tier", "metadata")
-_WIRE_ID = re.compile(r"^[a-zA-Z0-9_-]+$")
+"""Blocks that may carry a cache mark, together with results of server tools."""
+_LOOKBACK = 20
+"""Blocks before a break point among which the service looks for an earlier one."""
+_WIRE_ID = re.compile(r"^[a-zA-Z0-9_-]+\Z")
 _NOT_WIRE = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_ID = 64
+"""The shortest limit of those who serve this wire."""
 
 
-def build_body(request: ModelRequest) -> WireJson:
+def build_body(request: ModelRequest, *, knows_ttl: bool = True) -> WireJson:
     """Return the JSON body of a streaming Messages request.
 
-    `max_tokens` is the model's ceiling when the request sets none (LOOP-12). Cache break points
-    stand on the last system block, the last tool and the last block of the last message.
+    `max_tokens` is the model's ceiling when the request sets none or more (LOOP-12). A tool can
+    be forced only while the model does not think; otherwise the choice is left to it. A schema
+    that the service cannot hold the model to is told to it in the system prompt.
 
-    Implements: CACHE-01, LOOP-12, RUN-18, THNK-01, THNK-02.
+    Args:
+        request: The call; its messages are fit for this provider.
+        knows_ttl: Whether the account may choose how long cache entries live; if not, 5 minutes.
+
+    Implements: CACHE-01, CACHE-02, LOOP-12, RUN-18, THNK-01, THNK-02, THNK-03, THNK-04, OUT-02.
     """
-    ceiling, form = _model_row(request.model)
-    max_tokens = request.max_tokens or ceiling
+    facts = facts_of(request.model)
+    max_tokens = _max_tokens(request, facts)
     body: WireJson = {
         "model": request.model,
         "max_tokens": max_tokens,
         "messages": wire_messages(request.messages, request.tools),
         "stream": True,
+        **_instructions(request),
     }
-    if request.system.strip():
-        body["system"] = [{"type": "text", "text": request.system}]
-        _mark_cache(body["system"])
-    if request.tools:
-        body["tools"] = [_wire_tool(tool) for tool in request.tools]
-        _mark_cache(body["tools"])
-    if body["messages"]:
-        _mark_cache(body["messages"][-1]["content"])
-    body.update(_thinking(request, form, max_tokens))
-    body.update(
-        {key: request.model_options[key] for key in _OPTIONS if key in request.model_options}
-    )
+    names = wire_names(request.tools)
+    tools = [_wire_tool(tool, names[tool.name]) for tool in request.tools]
+    tools += server_tools(request.model_options)
+    if tools:
+        body["tools"] = tools
+    for key, fields in thinking_fields(request, facts, max_tokens).items():
+        body[key] = {**fields, **body.get(key, {})}
+    thinks = is_thinking(body, facts)
+    forced = names.get(request.force_tool or "")
+    if forced is not None and facts.forces_tools and not thinks:
+        body["tool_choice"] = {"type": "tool", "name": forced}
+    body.update(option_fields(request.model_options, facts, is_thinking=thinks))
+    if request.cache:
+        _mark_cache(body, request.cache_ttl if knows_ttl else "5m")
     return body
+
+
+def _max_tokens(request: ModelRequest, facts: ModelFacts) -> int:
+    ceiling = request.info.max_tokens or facts.max_tokens
+    is_certain = facts.is_known or request.info.max_tokens is not None
+    asked = request.max_tokens or ceiling
+    return min(asked, ceiling) if is_certain else asked
+
+
+def _instructions(request: ModelRequest) -> WireJson:
+    """Return the system prompt, and the schema of the answer there or in `output_config`."""
+    texts = [request.system] if request.system.strip() else []
+    fields: WireJson = {}
+    if request.output_schema is not None:
+        schema = native_schema(request.output_schema)
+        if schema is None:
+            texts.append(schema_note(request.output_schema))
+        else:
+            fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+    if texts:
+        fields["system"] = [{"type": "text", "text": text} for text in texts]
+    return fields
 
 
 def wire_messages(messages: Iterable[Message], tools: Sequence[ToolSpec] = ()) -> list[WireJson]:
     """Return messages in Anthropic's form; neighbours of one role are joined.
 
-    In a user message tool results come first, as the service demands. Blocks that the service
-    refuses (empty text, unsigned or foreign thinking) are left out, and so is a message of
+    In a user message tool results come first, as the service demands; an assistant's blocks keep
+    their order, because reasoning is signed for its place among them. Blocks that the service
+    refuses (empty text, unsigned or foreign reasoning) are left out, and so is a message of
     which nothing remains.
     """
-    shown = {tool.name: tool.shown_name for tool in tools}
+    names = wire_names(tools)
     wire: list[WireJson] = []
     for message in messages:
-        ordered = sorted(message.content, key=lambda block: not isinstance(block, ToolResultBlock))
-        content = [made for block in ordered if (made := _wire_block(block, shown)) is not None]
+        blocks: Sequence[ContentBlock] = message.content
+        if message.role == "user":
+            blocks = sorted(blocks, key=lambda block: not isinstance(block, ToolResultBlock))
+        content = [made for block in blocks if (made := _wire_block(block, names)) is not None]
         if not content:
             continue
         if wire and wire[-1]["role"] == message.role:
@@ -134,26 +154,21 @@ def wire_messages(messages: Iterable[Message], tools: Sequence[ToolSpec] = ()) -
     return wire
 
 
-def _wire_block(block: ContentBlock, shown: Mapping[str, str]) -> WireJson | None:
+def _wire_block(block: ContentBlock, names: Mapping[str, str]) -> WireJson | None:
     match block:
         case TextBlock():
-            return _text(block.text)
+            return _wire_text(block)
         case CompactSummaryBlock():
             return _text(block.summary)
         case ToolCallBlock():
             return {
                 "type": "tool_use",
                 "id": wire_id(block.id),
-                "name": _wire_name(shown.get(block.name, block.name)),
+                "name": names.get(block.name) or wire_name(block.name),
                 "input": block.input,
             }
         case ToolResultBlock():
-            result: WireJson = {
-                "type": "tool_result",
-                "tool_use_id": wire_id(block.call_id),
-                "content": _wire_output(block.output),
-            }
-            return {**result, "is_error": True} if block.is_error else result
+            return _wire_result(block)
         case ThinkingBlock() | RedactedThinkingBlock():
             return _wire_thinking(block)
         case ServerToolUseBlock() | ServerToolResultBlock():
@@ -162,6 +177,18 @@ def _wire_block(block: ContentBlock, shown: Mapping[str, str]) -> WireJson | Non
             return _wire_media(block)
         case _:
             return None
+
+
+def _wire_text(block: TextBlock) -> WireJson | None:
+    made = _text(block.text)
+    if made is None or not block.citations or block.signature_producer != PRODUCER:
+        return made
+    # Citations name the file that they come from, which the service does not take back.
+    cited = [
+        {key: value for key, value in citation.items() if key != "file_id"}
+        for citation in block.citations
+    ]
+    return {**made, "citations": cited}
 
 
 def _wire_thinking(block: ThinkingBlock | RedactedThinkingBlock) -> WireJson | None:
@@ -173,6 +200,15 @@ def _wire_thinking(block: ThinkingBlock | RedactedThinkingBlock) -> WireJson | N
     if not block.signature:
         return None
     return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+
+
+def _wire_result(block: ToolResultBlock) -> WireJson:
+    made: WireJson = {"type": "tool_result", "tool_use_id": wire_id(block.call_id)}
+    if not block.is_error:
+        return {**made, "content": _wire_output(block.output)}
+    # The service refuses anything but text in an error result, and an empty one.
+    text = tool_result_to_text(block.output)
+    return {**made, "content": text if text.strip() else EMPTY_OUTPUT, "is_error": True}
 
 
 def _wire_output(output: ToolOutput) -> str | list[WireJson]:
@@ -202,62 +238,50 @@ def _text(text: str) -> WireJson | None:
     return {"type": "text", "text": text} if text.strip() else None
 
 
-def _wire_tool(tool: ToolSpec) -> WireJson:
-    made: WireJson = {"name": tool.shown_name, "input_schema": tool.input_schema}
+def _wire_tool(tool: ToolSpec, name: str) -> WireJson:
+    made: WireJson = {"name": name, "input_schema": tool.input_schema}
     return {**made, "description": tool.description} if tool.description else made
 
 
-def _mark_cache(blocks: list[WireJson]) -> None:
-    """Put a break point on the last block that may carry one; reasoning may not (CACHE-01)."""
+def _mark_cache(body: WireJson, ttl: CacheTtl) -> None:
+    """Put a break point behind the tools, the system prompt and the last message (CACHE-01).
+
+    A turn of many parallel calls is longer than the service looks back for the break point of
+    the request before, and would pay for the whole conversation again; then that one is marked
+    too, at the end of the user's message before.
+    """
+    control: WireJson = {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
+    system, tools, messages = body.get("system"), body.get("tools"), body["messages"]
+    if system:
+        system[-1]["cache_control"] = control
+    marked = next((tool for tool in reversed(tools or ()) if not tool.get("defer_loading")), None)
+    for tool in tools or ():
+        # One time to live for all, and no more break points than the service allows.
+        tool.pop("cache_control", None)
+    if marked is not None:
+        marked["cache_control"] = control
+    if messages:
+        _mark_last(messages[-1]["content"], control)
+    before = [m["role"] for m in messages[:-1]]
+    if "user" not in before:
+        return
+    earlier = len(before) - 1 - before[::-1].index("user")
+    if sum(len(message["content"]) for message in messages[earlier + 1 :]) >= _LOOKBACK:
+        _mark_last(messages[earlier]["content"], control)
+
+
+def _mark_last(blocks: list[WireJson], control: WireJson) -> None:
+    """Mark the last block that may carry a mark; reasoning may not (CACHE-01)."""
     for block in reversed(blocks):
-        if block.get("type") not in ("thinking", "redacted_thinking"):
-            block["cache_control"] = {"type": "ephemeral"}
+        kind = str(block.get("type"))
+        if kind in _MARKABLE or kind.endswith("_tool_result"):
+            block["cache_control"] = control
             return
 
 
 def wire_id(call_id: str) -> str:
     """Return a call id of the characters that Anthropic takes, always the same for the same id."""
-    if _WIRE_ID.match(call_id):
+    if _WIRE_ID.match(call_id) and len(call_id) <= _MAX_ID:
         return call_id
-    return f"{_NOT_WIRE.sub('_', call_id)}_{zlib.crc32(call_id.encode()):08x}"
-
-
-def _wire_name(name: str) -> str:
-    return _NOT_WIRE.sub("_", name)[:64] or "unknown"
-
-
-def _model_row(model: str) -> tuple[int, ThinkingForm]:
-    return next((ceiling, form) for prefix, ceiling, form in MODEL_ROWS if model.startswith(prefix))
-
-
-def _thinking(request: ModelRequest, form: ThinkingForm, max_tokens: int) -> WireJson:
-    level, budget = request.thinking, request.thinking_budget
-    if level == "off":
-        return {}
-    if form == "budget":
-        return _budget(budget or LEVEL_BUDGETS.get(level, LEVEL_BUDGETS["medium"]), max_tokens)
-    if form == "both" and budget is not None and level != "adaptive":
-        return _budget(budget, max_tokens)
-    if form == "adaptive" and budget is not None and level != "adaptive":
-        level = _nearest_level(budget)
-    adaptive: WireJson = {"thinking": {"type": "adaptive"}}
-    effort = _EFFORTS.get(level)
-    return {**adaptive, "output_config": {"effort": effort}} if effort else adaptive
-
-
-def _budget(tokens: int, max_tokens: int) -> WireJson:
-    """Return the enabled form; none when the output cap leaves no room for the least budget."""
-    # The service refuses a budget that is not smaller than max_tokens.
-    budget = min(max(tokens, _MIN_BUDGET), max_tokens - 1)
-    if budget < _MIN_BUDGET:
-        return {}
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
-def _nearest_level(budget: int) -> ThinkingLevel:
-    """Return the highest level that the budget pays for, for models without budgets."""
-    nearest: ThinkingLevel = "minimal"
-    for level, tokens in LEVEL_BUDGETS.items():
-        if tokens <= budget:
-            nearest = level
-    return nearest
+    digest = f"_{zlib.crc32(call_id.encode()):08x}"
+    return f"{_NOT_WIRE.sub('_', call_id)[: _MAX_ID - len(digest)]}{digest}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -155,3 +155,24 @@ class Provider(Protocol):
     async def close(self) -> None:
         """Close connections."""
         ...
+
+
+@runtime_checkable
+class ChoosyAboutSchemas(Protocol):
+    """A provider of which only some models can be held to a schema."""
+
+    def supports_schema(self, model: str) -> bool:
+        """Say whether the model can be held to `ModelRequest.output_schema`."""
+        ...
+
+
+def takes_schema(provider: Provider, model: str, options: Mapping[str, JsonValue]) -> bool:
+    """Say whether a model can be held to a schema natively; else it gets a tool (OUT-02).
+
+    The option `structured_output: true` vouches for a server of which nobody knows.
+    """
+    if options.get("structured_output") is True:
+        return True
+    if isinstance(provider, ChoosyAboutSchemas):
+        return provider.supports_schema(model)
+    return provider.capabilities.structured_output

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
+from activities.providers.history_faults import history_repair
 from zidane_core.errors import ClassifiedErrorKind, ProviderFailure, matches_context_exceeded
 
 RETRYABLE_KINDS: frozenset[ClassifiedErrorKind] = frozenset(
@@ -112,12 +113,13 @@ def classify_answer(provider: str, answer: Answer) -> ProviderFailure:
     """Return the failure that a service's answer means.
 
     `retry_after_ms` comes from the headers. `message` is one plain sentence; the service's own
-    words stand in it only where they help (kinds `invalid` and `unknown`), without keys.
+    words stand in it only where they help (kinds `invalid` and `unknown`), without keys. `repair`
+    is set when the service refused the history itself.
 
-    Implements: PROV-05, ERR-07, ERR-08, K-ANTHROPIC-10.
+    Implements: PROV-05, ERR-07, ERR-08, K-ANTHROPIC-09, K-ANTHROPIC-10.
     """
     kind = _kind_of(answer)
-    return _failure(
+    failure = _failure(
         provider,
         kind,
         # A stream that reports an error had status 200, which would only mislead.
@@ -126,6 +128,11 @@ def classify_answer(provider: str, answer: Answer) -> ProviderFailure:
         code=answer.codes[0] if answer.codes else None,
         retry_after_ms=retry_after_ms(answer.headers),
     )
+    if kind != "invalid":
+        return failure
+    said = " ".join((answer.message or "", *answer.codes))
+    repair = history_repair(_effective_status(answer), said)
+    return failure if repair is None else failure.model_copy(update={"repair": repair})
 
 
 def classify_exception(provider: str, error: Exception) -> ProviderFailure:

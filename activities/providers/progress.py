@@ -15,6 +15,8 @@ class Progress:
         self._sink = sink
         self.streamed = False
         """Text or tool-call content has arrived, or a server tool ran."""
+        self.server_tool_ran = False
+        """A tool of the provider's own ran."""
         self.thinking_chars = 0
         """Characters of reasoning that have arrived."""
 
@@ -40,6 +42,11 @@ class Progress:
         if delta:
             self._sink.tool_arguments(clean_text(delta))
 
+    def server_tool(self, name: str) -> None:
+        """Pass on that a tool of the provider's own ran."""
+        self.server_tool_ran = True
+        self._sink.server_tool(clean_text(name))
+
     def failed(self, failure: ProviderFailure) -> ProviderError:
         """Return the error to raise: `failure` with what had arrived before it."""
         return ProviderError(
@@ -47,6 +54,7 @@ class Progress:
                 update={
                     "streamed": self.streamed,
                     "discarded_thinking": self.thinking_chars,
+                    "server_tool_ran": self.server_tool_ran,
                 }
             )
         )

@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator
 import pytest
 
 from activities.providers.anthropic import AnthropicProvider
+from activities.providers.base import ProviderCapabilities
 from tests.support.fake_llm import FakeLLM, Reply, anthropic_turn, json_error, sse_file
 from tests.support.model_requests import (
     RecordingSink,
+    assistant,
     call,
     failure_of,
     model_request,
     tool_spec,
+    user,
 )
 from zidane_core.content import ServerToolUseBlock, TextBlock, ThinkingBlock
 from zidane_core.errors import ProviderError, ProviderFailure
@@ -54,7 +57,12 @@ async def test_a_turn_has_its_blocks_usage_and_model(
         sink,
     )
     assert turn.blocks == (
-        ThinkingBlock(text="Hm.", signature="sig-1", signature_producer="anthropic"),
+        ThinkingBlock(
+            text="Hm.",
+            signature="sig-1",
+            signature_producer="anthropic",
+            signature_model="claude-sonnet-5-5",
+        ),
         TextBlock(text="Let me look."),
         call("toolu_abc", "read_file", path="a"),
     )
@@ -242,6 +250,97 @@ async def test_a_refusing_status_is_one_request_with_the_delay_asked_for(
         provider_code="rate_limit_error",
     )
     assert len(fake_llm.requests) == 1
+
+
+async def test_a_paused_turn_goes_on_where_it_was(
+    fake_llm: FakeLLM, provider: AnthropicProvider
+) -> None:
+    """K-ANTHROPIC-03: request 2 is request 1 and what was paused, with no word of ours."""
+    fake_llm.reply(
+        sse_file("K-ANTHROPIC-03-pause.sse"),
+        anthropic_turn({"type": "text", "text": "Found it."}),
+    )
+    asked = user("find x")
+    paused = await provider.stream(model_request(asked, cache=False), RecordingSink())
+    again = model_request(asked, assistant(*paused.blocks), cache=False)
+    turn = await provider.stream(again, RecordingSink())
+    assert turn.blocks == (TextBlock(text="Found it."),)
+    first, second = (body["messages"] for body in fake_llm.bodies)
+    use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search"}
+    assert second == [
+        *first,
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "Searching."},
+                {**use, "input": {"query": "x"}},
+            ],
+        },
+    ]
+
+
+async def test_a_server_tool_has_run_once_its_call_was_whole(
+    fake_llm: FakeLLM, provider: AnthropicProvider
+) -> None:
+    """PROV-06, PROV-08: it was charged, so a stream that breaks behind it is not repeated."""
+    whole = sse_file("K-ANTHROPIC-03-pause.sse").body.split(b"\n\n")
+    calls_end = next(at for at, event in enumerate(whole) if b'"index":1}' in event)
+    ran, begun = (Reply(b"\n\n".join(whole[:end]) + b"\n\n") for end in (calls_end + 1, calls_end))
+    fake_llm.reply(ran, begun)
+    sink = RecordingSink()
+    assert (await _failure(provider, sink)).server_tool_ran is True
+    assert sink.events[-1] == ("server_tool", "web_search")
+    assert (await _failure(provider)).server_tool_ran is False
+
+
+async def test_the_result_of_a_server_tool_says_that_it_ran(
+    fake_llm: FakeLLM, provider: AnthropicProvider
+) -> None:
+    """PROV-06: also when the call was in the turn before."""
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [1]}
+    fake_llm.reply(anthropic_turn(found, {"type": "text", "text": "Found it."}))
+    sink = RecordingSink()
+    await provider.stream(model_request(), sink)
+    assert sink.events == [("server_tool", "web_search_tool_result"), ("text", "Found it.")]
+
+
+async def test_the_id_of_a_call_is_the_services_own(
+    fake_llm: FakeLLM, provider: AnthropicProvider
+) -> None:
+    """PROV-14: from the header; a server without one is known by its message."""
+    reply = anthropic_turn({"type": "text", "text": "hi"})
+    fake_llm.reply(Reply(reply.body, headers={"request-id": "req_7"}), reply)
+    ids = [(await provider.stream(model_request(), RecordingSink())).request_id for _ in range(2)]
+    assert ids == ["req_7", "msg_1"]
+
+
+async def test_a_bearer_token_makes_cache_entries_live_five_minutes(fake_llm: FakeLLM) -> None:
+    """CACHE-02, PROV-02: an hour asked for on the OAuth path is none, and names no beta."""
+    provider = AnthropicProvider(api_key=None, auth_token="token-123456", base_url=fake_llm.url)
+    fake_llm.reply(anthropic_turn({"type": "text", "text": "hi"}))
+    await provider.stream(model_request(cache_ttl="1h"), RecordingSink())
+    await provider.close()
+    assert provider.capabilities.cache_ttl is False
+    assert AnthropicProvider.capabilities.cache_ttl is True
+    (request,) = fake_llm.requests
+    assert request.headers["authorization"] == "Bearer token-123456"
+    assert "anthropic-beta" not in request.headers
+    (message,) = request.body["messages"]
+    assert message["content"][0]["cache_control"] == {"type": "ephemeral"}
+
+
+def test_what_the_wire_can_carry_is_declared() -> None:
+    """PROV-02, THNK-08."""
+    assert AnthropicProvider.capabilities == ProviderCapabilities(
+        images=True,
+        documents=True,
+        tool_result_images=True,
+        max_media_per_request=100,
+        adaptive_budget_is_envelope=True,
+        server_tools=True,
+        cache_ttl=True,
+        structured_output=True,
+    )
 
 
 async def test_cancelling_a_call_closes_the_connection(

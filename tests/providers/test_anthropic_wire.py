@@ -13,12 +13,15 @@ from zidane_core.content import (
     ImageBlock,
     ProviderReasoningBlock,
     RedactedThinkingBlock,
+    ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     VideoBlock,
 )
+from zidane_core.models import ModelInfo
+from zidane_core.values import Json
 
 CACHE = {"type": "ephemeral"}
 SIGNED = ThinkingBlock(text="Hm.", signature="sig", signature_producer="anthropic")
@@ -40,8 +43,13 @@ def test_a_whole_request_has_three_break_points() -> None:
     )
     assert build_body(request) == {
         "model": "claude-opus-5-5",
-        "max_tokens": 64_000,
+        "max_tokens": 128_000,
         "stream": True,
+        "thinking": {
+            "type": "adaptive",
+            "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+        },
+        "output_config": {"effort": "low"},
         "system": [{"type": "text", "text": "Be brief.", "cache_control": CACHE}],
         "tools": [
             {"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}},
@@ -117,14 +125,6 @@ def test_signed_reasoning_goes_back_verbatim_even_when_empty() -> None:
     ]
 
 
-def test_a_break_point_never_stands_on_reasoning() -> None:
-    """CACHE-01."""
-    body = build_body(model_request(user("hi"), assistant("x", SIGNED)))
-    text, thinking = body["messages"][-1]["content"]
-    assert text["cache_control"] == CACHE
-    assert "cache_control" not in thinking
-
-
 def test_results_come_first_and_neighbours_of_one_role_are_joined() -> None:
     """K-PAIRING-01."""
     wire = wire_messages(
@@ -194,77 +194,157 @@ def test_ids_of_other_providers_are_mapped_the_same_way_each_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "asked", "sent"),
+    ("model", "asked", "known", "sent"),
     [
-        ("claude-sonnet-4-5-20250929", None, 64_000),
-        ("claude-opus-4-1", None, 32_000),
-        ("claude-opus-4-8", None, 128_000),
-        ("some-proxy-model", None, 32_000),
-        ("claude-opus-4-8", 100, 100),
+        ("claude-sonnet-4-5-20250929", None, None, 64_000),
+        ("claude-opus-4-1", None, None, 32_000),
+        ("claude-opus-4-8", None, None, 128_000),
+        ("claude-haiku-5-5", None, None, 128_000),
+        ("claude-opus-9", None, None, 128_000),
+        ("some-proxy-model", None, None, 32_000),
+        ("claude-opus-4-8", 100, None, 100),
+        ("claude-opus-4-8", 200_000, None, 128_000),
+        ("claude-opus-4-8", None, 300_000, 300_000),
+        ("claude-opus-4-8", 200_000, 300_000, 200_000),
+        ("some-proxy-model", 200_000, None, 200_000),
+        ("some-proxy-model", 200_000, 8_192, 8_192),
     ],
 )
-def test_max_tokens_is_the_ceiling_unless_asked_for(
-    model: str, asked: int | None, sent: int
+def test_max_tokens_is_what_was_asked_for_up_to_the_ceiling(
+    model: str, asked: int | None, known: int | None, sent: int
 ) -> None:
-    """LOOP-12: the field is mandatory."""
-    assert _body(model, max_tokens=asked)["max_tokens"] == sent
+    """LOOP-12, CAT-02: the field is mandatory; the catalogue stands over our own list."""
+    body = _body(model, max_tokens=asked, info=ModelInfo(max_tokens=known))
+    assert body["max_tokens"] == sent
 
 
-@pytest.mark.parametrize(
-    ("model", "fields", "expected"),
-    [
-        ("x", {}, {}),
-        ("x", {"thinking_budget": 2_000}, {}),
-        ("x", {"thinking": "adaptive"}, {"thinking": {"type": "adaptive"}}),
-        (
-            "x",
-            {"thinking": "minimal"},
-            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}},
-        ),
-        (
-            "claude-opus-5-5",
-            {"thinking": "max"},
-            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}},
-        ),
-        (
-            "x",
-            {"thinking": "low", "thinking_budget": 2_000},
-            {"thinking": {"type": "enabled", "budget_tokens": 2_000}},
-        ),
-        (
-            "claude-opus-5-5",
-            {"thinking": "low", "thinking_budget": 12_000},
-            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "medium"}},
-        ),
-        (
-            "claude-sonnet-4-5",
-            {"thinking": "high"},
-            {"thinking": {"type": "enabled", "budget_tokens": 32_768}},
-        ),
-        (
-            "claude-sonnet-4-5",
-            {"thinking": "adaptive"},
-            {"thinking": {"type": "enabled", "budget_tokens": 10_240}},
-        ),
-        (
-            "claude-sonnet-4-5",
-            {"thinking": "high", "max_tokens": 4_000},
-            {"thinking": {"type": "enabled", "budget_tokens": 3_999}},
-        ),
-        ("claude-sonnet-4-5", {"thinking": "high", "max_tokens": 1_000}, {}),
-    ],
-)
-def test_the_thinking_level_becomes_what_the_model_takes(
-    model: str, fields: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    """RUN-05, THNK-01, THNK-02."""
-    body = _body(model, **fields)
-    sent = {key: body[key] for key in ("thinking", "output_config") if key in body}
-    assert sent == expected
+def test_a_paused_turn_goes_back_as_it_came_and_last() -> None:
+    """K-ANTHROPIC-03 (sending): same blocks, same order, no text of ours behind them."""
+    use: dict[str, Any] = {
+        "type": "server_tool_use",
+        "id": "srvtoolu_1",
+        "name": "web_search",
+        "input": {"query": "x"},
+        "caller": {"type": "direct"},
+    }
+    body = build_body(
+        model_request(
+            user("find it"),
+            assistant(SIGNED, "Searching.", ServerToolUseBlock(producer="anthropic", raw=use)),
+            cache=False,
+        )
+    )
+    assert body["messages"][-1] == {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+            {"type": "text", "text": "Searching."},
+            use,
+        ],
+    }
 
 
-def test_known_options_are_sent_and_unknown_ones_ignored() -> None:
-    """RUN-18."""
-    body = _body(model_options={"temperature": 0.5, "fast": True})
-    assert body["temperature"] == 0.5
-    assert "fast" not in body
+def test_blocks_of_the_service_go_back_verbatim_and_in_their_place() -> None:
+    """SESS-05: calls, results, compactions and kinds newer than this code."""
+    raws: list[dict[str, Any]] = [
+        {"type": "compaction", "content": "Before: x", "encrypted_content": "e", "signature": "s"},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"a": 1}]},
+        {"type": "block_of_tomorrow", "payload": [1, None]},
+    ]
+    blocks = [
+        ServerToolResultBlock(producer="anthropic", raw=raws[0]),
+        ServerToolUseBlock(producer="anthropic", raw=raws[1]),
+        ServerToolResultBlock(producer="anthropic", raw=raws[2]),
+        ServerToolResultBlock(producer="anthropic", raw=raws[3]),
+    ]
+    wire = wire_messages([user("hi"), assistant(*blocks, "So."), user("ok")])
+    assert wire[1]["content"] == [*raws, {"type": "text", "text": "So."}]
+
+
+def test_citations_go_back_only_to_who_gave_them() -> None:
+    """SESS-06: without the file that the service names and does not take back."""
+    cited: Json = {"type": "char_location", "cited_text": "x", "document_index": 0, "file_id": None}
+    ours = TextBlock(text="So.", citations=(cited,), signature_producer="anthropic")
+    theirs = TextBlock(text="So.", citations=(cited,), signature_producer="openai")
+    wire = wire_messages([assistant(ours, theirs)])[0]["content"]
+    kept = {"type": "char_location", "cited_text": "x", "document_index": 0}
+    assert wire == [
+        {"type": "text", "text": "So.", "citations": [kept]},
+        {"type": "text", "text": "So."},
+    ]
+
+
+def test_an_error_result_is_text_and_never_empty() -> None:
+    """PART-07: the service refuses pictures and emptiness in one."""
+    image = ImageBlock(media_type="image/png", data="aGk=")
+    wire = wire_messages(
+        [
+            user(
+                ToolResultBlock(call_id="a", output=(image,), is_error=True),
+                ToolResultBlock(call_id="b", output="", is_error=True),
+                ToolResultBlock(call_id="c", output=""),
+            )
+        ]
+    )
+    assert [block["content"] for block in wire[0]["content"]] == [
+        "[image: image/png, 4 b64 bytes]",
+        "(no output)",
+        "",
+    ]
+
+
+# -- the prompt cache -------------------------------------------------------------------------
+
+
+def _marks(body: dict[str, Any]) -> list[Any]:
+    blocks = [*body.get("system", ()), *body.get("tools", ())]
+    for message in body["messages"]:
+        blocks += message["content"]
+    return [block["cache_control"] for block in blocks if "cache_control" in block]
+
+
+WHOLE: dict[str, Any] = {"system": "Be brief.", "tools": (tool_spec("glob"),)}
+
+
+def test_every_break_point_lives_equally_long() -> None:
+    """CACHE-02: an hour on each, or on none where the account cannot choose."""
+    request = model_request(user("hi"), cache_ttl="1h", **WHOLE)
+    assert _marks(build_body(request)) == [{"type": "ephemeral", "ttl": "1h"}] * 3
+    assert _marks(build_body(request, knows_ttl=False)) == [CACHE] * 3
+
+
+def test_without_cache_there_is_no_break_point() -> None:
+    """CACHE-01, CACHE-02: nor a time to live."""
+    assert _marks(_body(cache=False, cache_ttl="1h", **WHOLE)) == []
+
+
+def test_a_break_point_never_stands_on_a_block_that_takes_none() -> None:
+    """CACHE-01: reasoning, and kinds of block that we do not know."""
+    odd = ServerToolResultBlock(producer="anthropic", raw={"type": "fallback"})
+    body = build_body(model_request(user("hi"), assistant("x", SIGNED, odd)))
+    assert [block.get("cache_control") for block in body["messages"][-1]["content"]] == [
+        CACHE,
+        None,
+        None,
+    ]
+
+
+def test_a_long_turn_leaves_the_break_point_of_the_request_before_in_reach() -> None:
+    """CACHE-01: the service looks back twenty blocks; ten parallel calls are more."""
+    calls = [call(f"toolu_{n}x", "glob") for n in range(10)]
+    results = [result(f"toolu_{n}x", "ok") for n in range(10)]
+    long = build_body(model_request(user("hi"), assistant(*calls), user(*results), **WHOLE))
+    short = build_body(
+        model_request(user("hi"), assistant(*calls[:9]), user(*results[:9]), **WHOLE)
+    )
+    assert "cache_control" in long["messages"][0]["content"][-1]
+    assert len(_marks(long)) == 4
+    assert "cache_control" not in short["messages"][0]["content"][-1]
+
+
+def test_a_deferred_tool_carries_no_break_point() -> None:
+    """CACHE-01: the service refuses it; the last one that is there from the start does."""
+    deferred: Json = {"type": "custom", "name": "late", "defer_loading": True}
+    body = _body(model_options={"server_tools": [deferred]}, **WHOLE)
+    assert [tool.get("cache_control") for tool in body["tools"]] == [CACHE, None]
