@@ -27,13 +27,16 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerConfig
 from activities.dependencies import Dependencies, agents_by_name
 from activities.home import store_url
 from activities.providers.base import Provider
+from activities.providers.catalog import set_model_catalog
 from activities.providers.registry import Providers
-from activities.registry import all_activities
+from activities.registry import all_activities, decide_activity
 from activities.store import Store, open_store
 from workflows.agent_run import AgentRun
+from workflows.decide import ZidaneDecide
 from workflows.whole_tasks import WholeTasksRunner
 from zidane_core.agent import Agent
 from zidane_core.errors import InternalError, ServerUnreachableError
+from zidane_core.models import ModelCatalog
 
 log = logging.getLogger("zidane.worker")
 
@@ -59,9 +62,11 @@ class ZidanePlugin(SimplePlugin):
         store: URL of the session store, or an open Store (not closed then); `ZIDANE_STORE`
             when None.
         providers: More model providers by name, over the built-in ones.
+        model_catalog: Facts of models for the whole process, as `set_model_catalog` takes them;
+            None leaves what is set (CAT-01, CAT-03).
 
     Raises:
-        InvalidRequestError: Two agents share a name.
+        InvalidRequestError: Two agents share a name, or the catalogue is malformed.
     """
 
     def __init__(
@@ -70,15 +75,21 @@ class ZidanePlugin(SimplePlugin):
         *,
         store: str | Store | None = None,
         providers: Mapping[str, Provider] | None = None,
+        model_catalog: ModelCatalog | None = None,
     ) -> None:
+        if model_catalog is not None:
+            set_model_catalog(model_catalog)
         self._agents = agents_by_name(agents)
         self._store = store
         self._providers = providers or {}
         self._deps: Dependencies | None = None
         super().__init__(
             "zidane",
-            workflows=[AgentRun],
-            activities=all_activities(self._dependencies),
+            workflows=[AgentRun, ZidaneDecide],
+            activities=[
+                *all_activities(self._dependencies),
+                decide_activity(self._dependencies),
+            ],
             run_context=self._running,
         )
 
@@ -213,6 +224,7 @@ async def run_worker(
     queue: str | None = None,
     store: str | Store | None = None,
     providers: Mapping[str, Provider] | None = None,
+    model_catalog: ModelCatalog | None = None,
     metrics: str | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
@@ -227,19 +239,22 @@ async def run_worker(
         queue: Task queue; None is `ZIDANE_TASK_QUEUE` or `zidane`.
         store: URL or open Store; None is `ZIDANE_STORE` or SQLite under `ZIDANE_HOME`.
         providers: More model providers by name.
+        model_catalog: Facts of models for the whole process (see ZidanePlugin).
         metrics: `host:port` for Prometheus, only when the client is made here; None is off.
         stop: Ends the worker when set, as the signals do.
 
     Raises:
         ServerUnreachableError: No server answers.
         StoreError: The store cannot be opened.
-        InvalidRequestError: Two agents share a name.
+        InvalidRequestError: Two agents share a name, or the catalogue is malformed.
     """
     runtime = metrics_runtime(metrics) if metrics is not None else None
     client = client or await connect(runtime=runtime)
     stopped = stop or asyncio.Event()
     async with OpenedStore(store) as opened:
-        plugin = ZidanePlugin(agents, store=opened, providers=providers)
+        plugin = ZidanePlugin(
+            agents, store=opened, providers=providers, model_catalog=model_catalog
+        )
         # Without an id of its own the SDK hashes every loaded module, a third of a second.
         build_id = f"zidane-{version('zidane')}"
         worker = Worker(

@@ -2,17 +2,21 @@
 
 import difflib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from activities.content_refs import RefCache
+from activities.decide import hook_deciders
 from activities.hook_bus import HookBus
+from activities.providers.catalog import model_facts
 from activities.providers.registry import Providers
 from activities.store import Store
 from zidane_core.agent import Agent
 from zidane_core.context.wire_view import WireView
 from zidane_core.errors import InvalidRequestError, UnknownAgentError
 from zidane_core.manifest import RunManifest
+from zidane_core.models import ModelInfo
 
 MAX_CACHED_VIEWS = 256
 MAX_VIEW_CHARS = 67_108_864
@@ -57,6 +61,10 @@ class Dependencies:
     store: Store
     providers: Providers
     agents: dict[str, Agent]
+    unknown_models: set[str] = field(default_factory=set[str])
+    """Decision models, as `provider:model`, that their service said it does not know (DEC-02)."""
+    refs: RefCache = field(default_factory=RefCache)
+    """Content of refs that was fetched lately (PART-08)."""
     _manifests: OrderedDict[str, RunManifest] = field(default_factory=OrderedDict[str, RunManifest])
     _views: OrderedDict[str, WireView] = field(default_factory=OrderedDict[str, WireView])
 
@@ -74,6 +82,21 @@ class Dependencies:
                 f"Unknown agent {name!r}. {hint}This worker has: {sorted(self.agents)}.", agent=name
             )
         return agent
+
+    async def model_info(
+        self, catalog: Mapping[str, ModelInfo] | None, provider: str, model: str
+    ) -> ModelInfo:
+        """Return what is known of a model, cached but for what run, agent or host say themselves.
+
+        Args:
+            catalog: The run's table, merged over its agent's (`manifest.behavior.model_catalog`).
+            provider: The key before the colon in `provider:model`.
+            model: The model as it is asked for.
+
+        Implements: CAT-01, CAT-02.
+        """
+        base_url = self.providers.base_url(provider)
+        return (await model_facts([catalog], provider, model, base_url=base_url)).info
 
     async def manifest(self, content_hash: str) -> RunManifest:
         """Return a run's manifest from its hash; cached, as its content cannot change."""
@@ -98,7 +121,11 @@ class Dependencies:
                         f"this worker. Known: {sorted(agent.callables)}."
                     )
                 handlers[event] = (*handlers.get(event, ()), handler)
-        return HookBus(handlers, timeout_ms=manifest.behavior.hook_timeout_ms)
+        return HookBus(
+            handlers,
+            timeout_ms=manifest.behavior.hook_timeout_ms,
+            decider=hook_deciders(self, agent, manifest.targets),
+        )
 
     def take_view(self, session_id: str) -> WireView:
         """Take the session's wire view out of the cache; a new one when there is none.

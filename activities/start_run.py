@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from activities.dependencies import Attempt, Dependencies
+from activities.early_parts import check_parts
 from activities.loop_events import run_event, store_events
+from activities.output import check_output
+from activities.targets import resolve_targets
+from activities.thinking_budget import check_decay
 from zidane_core.agent import DEFAULT_SYSTEM, Agent
 from zidane_core.behavior import AgentBehavior, resolve_behavior
 from zidane_core.content import prompt_blocks, tool_result_to_text
-from zidane_core.errors import InvalidRequestError, UnknownModelError, UsageError
+from zidane_core.errors import InvalidRequestError, UsageError
 from zidane_core.hooks import AgentStart, SessionEvent, SystemPrompt, check_hook_names
 from zidane_core.manifest import RunManifest
 from zidane_core.receipts import RunStarted
 from zidane_core.requests import StartRun
-from zidane_core.runs import ModelTarget, RunRequest, parse_request
+from zidane_core.runs import RunRequest, parse_request
 from zidane_core.session import RunRecord, Turn
 from zidane_core.tools import ToolSpec
 
@@ -26,12 +30,13 @@ MAX_PROMPT_CHARS = 500
 async def start_run(deps: Dependencies, request: StartRun, attempt: Attempt) -> RunStarted:
     """Set a run up; what the caller got wrong comes back as a typed refusal.
 
-    Implements: RUN-02 to RUN-07, RUN-14, RUN-15, LIFE-01, STATE-09.
+    Implements: RUN-02 to RUN-07, RUN-14, RUN-15, LIFE-01, STATE-09, CAT-05, PART-05.
     """
     try:
         wanted = parse_request(request.request)
         agent = deps.agent(wanted.agent)
-        manifest = resolve(deps, wanted, agent)
+        manifest = await resolve(deps, wanted, agent)
+        check_parts(deps.providers, manifest.targets[0], wanted.prompt)
         base_head = await _base_head(deps, request, wanted)
     except UsageError as error:
         return RunStarted(error=error.to_dict())
@@ -76,24 +81,23 @@ async def start_run(deps: Dependencies, request: StartRun, attempt: Attempt) -> 
         head=head,
         targets=manifest.targets,
         behavior=_loop_behavior(manifest.behavior),
+        wants_output=manifest.behavior.output_schema is not None,
         on_provider_failure=wanted.on_provider_failure,
         tool_state=await deps.store.tool_state(request.session_id),
     )
 
 
-def resolve(deps: Dependencies, wanted: RunRequest, agent: Agent) -> RunManifest:
+async def resolve(deps: Dependencies, wanted: RunRequest, agent: Agent) -> RunManifest:
     """Return the manifest of a request for an agent, checked as a whole.
 
     Raises:
         UsageError: An unknown model, provider, tool, hook, callable or behavior field, a missing
             key, a broken script, or a workspace that is not there.
     """
-    targets = _targets(wanted, agent)
-    for target in targets:
-        deps.providers.check(target)
     hooks = {event: tuple(names) for event, names in (wanted.hooks or {}).items()}
     check_hook_names(list(hooks))
     behavior = resolve_behavior(wanted.behavior, agent.behavior)
+    targets = await resolve_targets(deps.providers, agent, wanted.model, behavior.model_catalog)
     options = wanted.model_options or behavior.model_options or {}
     manifest = RunManifest(
         agent=agent.name,
@@ -111,25 +115,9 @@ def resolve(deps: Dependencies, wanted: RunRequest, agent: Agent) -> RunManifest
         parent_call_id=wanted.parent_call_id,
     )
     deps.hooks(manifest)
+    check_output(manifest)
+    check_decay(manifest, agent)
     return manifest
-
-
-def _targets(wanted: RunRequest, agent: Agent) -> tuple[str, ...]:
-    if wanted.model is None:
-        targets = agent.models
-    elif isinstance(wanted.model, str):
-        targets = (wanted.model,)
-    else:
-        targets = tuple(
-            f"{entry.provider}:{entry.model}" if isinstance(entry, ModelTarget) else entry
-            for entry in wanted.model
-        )
-    if not targets:
-        raise UnknownModelError(
-            f"No model: agent {agent.name!r} has none and the request names none. "
-            "Give one as provider:model, such as anthropic:claude-sonnet-5-5."
-        )
-    return targets
 
 
 def _tools(wanted: RunRequest, agent: Agent) -> tuple[ToolSpec, ...]:
@@ -236,4 +224,5 @@ def _record(
 
 def _loop_behavior(behavior: AgentBehavior) -> AgentBehavior:
     """Leave out what only activities read, so that history stays small."""
-    return behavior.model_copy(update={"extensions": None, "model_options": None})
+    read_elsewhere = ("extensions", "model_options", "output_schema", "model_catalog")
+    return behavior.model_copy(update=dict.fromkeys(read_elsewhere))

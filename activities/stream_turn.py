@@ -106,7 +106,16 @@ class _Making:
             emit=self._deps.store.events.emit if self._manifest.stream else None,
             hooks=hooks,
         )
-        call = call_model(self._deps, self._target[0], model_request, live)
+        call = call_model(
+            self._deps,
+            self._target[0],
+            model_request,
+            live,
+            catalog=self._manifest.behavior.model_catalog,
+            agent=self._deps.agent(self._manifest.agent),
+            hooks=hooks,
+            ids=self._ids,
+        )
         try:
             turn = await live.run(call, self._manifest.behavior)
         except ProviderError as error:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.providers.registry import parse_target
+from activities.providers.registry import split_target
 from zidane_client.connection import WORKFLOW_ID_PREFIX, WORKFLOW_TYPE, Connection
 from zidane_core.agent import Agent
 from zidane_core.behavior import AgentBehavior, parse_behavior
@@ -221,11 +221,12 @@ def _models(given: Any) -> Any:
 
 def _model(given: Any) -> Any:
     if isinstance(given, ModelTarget):
-        provider, model = given.provider, given.model
+        provider, model = given.provider, given.model or ""
     elif isinstance(given, str):
-        provider, model = parse_target(given)
+        provider, model = split_target(given)
     else:
         return _plain(given)
-    if provider == _SCRIPTED:
+    if provider == _SCRIPTED and model:
         model = str(Path(model).expanduser().absolute())
-    return f"{provider}:{model}"
+    # A model's name alone: only a worker knows which of its providers may have it.
+    return f"{provider}:{model}" if provider else model

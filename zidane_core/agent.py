@@ -1,14 +1,20 @@
 """Agent: all that an author declares. It lives on workers; a workflow never sees it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from zidane_core.authoring import Tool
 from zidane_core.behavior import AgentBehavior, ThinkingLevel
+from zidane_core.content import DocumentBlock, ImageBlock
+from zidane_core.decisions import DecisionOptions
 from zidane_core.errors import InvalidRequestError
 from zidane_core.hooks import Handler, HookMap, handlers_of
 
 DEFAULT_SYSTEM = "You are a helpful assistant."
+
+ResolveContentRef = Callable[[ImageBlock | DocumentBlock], Awaitable[Mapping[str, str]]]
+"""Returns `{"data": ...}` for a block that has a `ref`: base64, or text where a document's
+`encoding` says so. The block has `type`, `ref`, `media_type`, `name` (PART-08)."""
 
 
 class Agent:
@@ -24,6 +30,9 @@ class Agent:
         tool_aliases: Canonical tool name to the name shown to the model (TOOL-05).
         hooks: Event name to one handler or a list, in order (HOOK-01).
         callables: Functions that a run may name, as in `RunRequest.hooks`.
+        decisions: Model, provider and time limit of decisions; see DecisionOptions (DEC-06).
+        resolve_content_ref: Gets the content of a block that holds only a `ref`, each time a
+            request is built; it is never stored. None: such blocks go out as markers.
 
     Raises:
         InvalidRequestError: Two tools share a name, an alias collides or names no tool, or a
@@ -42,6 +51,8 @@ class Agent:
         tool_aliases: Mapping[str, str] | None = None,
         hooks: HookMap | None = None,
         callables: Mapping[str, Callable[..., Any]] | None = None,
+        decisions: DecisionOptions | None = None,
+        resolve_content_ref: ResolveContentRef | None = None,
     ) -> None:
         if not name:
             raise InvalidRequestError("An agent needs a name.")
@@ -55,6 +66,8 @@ class Agent:
         self.tools = _by_name(name, tools, tool_aliases or {})
         self.hooks: dict[str, tuple[Handler, ...]] = handlers_of(hooks or {})
         self.callables = dict(callables or {})
+        self.decisions = decisions or DecisionOptions()
+        self.resolve_content_ref = resolve_content_ref
 
     def on(self, event: str, handler: Handler) -> None:
         """Add a handler after those already there."""

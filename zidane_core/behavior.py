@@ -10,6 +10,17 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
+from zidane_core.context_options import (
+    AutoCompactConfig,
+    CompactSkip,
+    MediaBudget,
+    StaleReads,
+    ToolDisclosure,
+    ToolSearch,
+    read_auto_compact,
+    read_fraction,
+    read_stale_reads,
+)
 from zidane_core.errors import InvalidRequestError
 from zidane_core.models import ModelInfo
 from zidane_core.values import Json, UserInput
@@ -148,8 +159,39 @@ class AgentBehavior(UserInput):
     """Fail the run instead of repairing the wire view (SESS-12)."""
     max_pairing_repairs_per_turn: int | None = Field(default=None, ge=1)
     """Repairs of one wire view before the run fails; None is off (SESS-13)."""
+    elide_stale_reads: Annotated[StaleReads, BeforeValidator(read_stale_reads)] = "off"
+    """Reads that a later edit made untrue: `stub`, `notice` or `off`; true is `stub` (FILE-07)."""
+    compact_strategy: str = "off"
+    """`off`, `tail`, or the name of one of the agent's callables, `(messages) -> messages`
+    (CMP-01)."""
+    compact_threshold: int = Field(default=131_072, ge=1)
+    """Bytes of tool output above which `tail` leaves the older out (CMP-04)."""
+    compact_threshold_window_fraction: float | None = Field(default=None, gt=0)
+    """Raises the threshold to this share of the window, at four bytes a token (CMP-05)."""
+    compact_low_water_fraction: Annotated[float | None, BeforeValidator(read_fraction)] = None
+    """Share of the threshold that a step of `tail` trims to; outside of 0 to 1 it is ignored
+    (CMP-06)."""
+    compact_keep_turns: int = Field(default=4, ge=0)
+    """Newest messages that `tail` never touches (CMP-03)."""
+    compact_skip: CompactSkip | None = None
+    """When `tail` is left out (CMP-07)."""
+    auto_compact: Annotated[AutoCompactConfig | None, BeforeValidator(read_auto_compact)] = None
+    """Summarise the older turns when the window fills up; true is all defaults (CMP-09)."""
+    context_window: int | None = Field(default=None, ge=1)
+    """Tokens of the model's window, over what the catalogue and the provider say (CMP-10)."""
+    media_keep_turns: int | None = Field(default=None, ge=0)
+    """Newest messages that keep their media, 0 none; None is off (MED-01)."""
+    media_budget: MediaBudget | None = None
+    """Media of a request before the oldest is left out; not with `media_keep_turns` (MED-02)."""
+    tool_disclosure: ToolDisclosure = "eager"
+    """`lazy` lists MCP tools by name and lets the model look for them (DISC-01)."""
+    tool_search: ToolSearch = ToolSearch()
+    """How lazy tools are found and called (DISC-03)."""
     extensions: Mapping[str, JsonValue] | None = None
     """The host's own settings; tools see them, the runtime never reads them (RUN-23)."""
+
+
+_MEDIA_FIELDS = frozenset({"media_keep_turns", "media_budget"})
 
 
 def _known_fields(value: Any) -> Any:
@@ -167,23 +209,36 @@ StoredBehavior = Annotated[AgentBehavior, BeforeValidator(_known_fields)]
 def resolve_behavior(run: Json | None, agent: AgentBehavior | None) -> AgentBehavior:
     """Return the behavior of a run: the run's fields over the agent's over the defaults.
 
-    `extensions` merges key by key, the run's keys winning.
+    `extensions` merges key by key, the run's keys winning; `model_catalog` also field by field
+    within an entry (CAT-02). `media_keep_turns` and `media_budget` go together: a run that sets
+    one drops the agent's other (MED-05).
 
     Raises:
         InvalidRequestError: A field does not exist or has a wrong value; names it and, for an
             unknown one, the nearest that exists.
 
-    Implements: RUN-04.
+    Implements: RUN-04, CAT-01, CAT-02, MED-05.
     """
     base: Json = agent.packed() if agent is not None else {}
     override = dict(run or {})
     if "schema" in override:
         override["output_schema"] = override.pop("schema")
+    if override.keys() & _MEDIA_FIELDS:
+        base = {name: base[name] for name in base if name not in _MEDIA_FIELDS}
     merged: Json = {**base, **override}
     ours, theirs = override.get("extensions"), base.get("extensions")
     if isinstance(ours, dict) and isinstance(theirs, dict):
         merged["extensions"] = {**theirs, **ours}
+    if override.get("model_catalog") is not None:
+        merged["model_catalog"] = _over(override["model_catalog"], base.get("model_catalog"))
     return parse_behavior(merged)
+
+
+def _over(ours: JsonValue, theirs: JsonValue) -> JsonValue:
+    """Merge two JSON values: objects key by key, and what one leaves open the other says."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return {**theirs, **{key: _over(ours[key], theirs.get(key)) for key in ours}}
+    return theirs if ours is None else ours
 
 
 def parse_behavior(fields: Json) -> AgentBehavior:

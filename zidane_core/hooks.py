@@ -12,6 +12,14 @@ from typing import Any
 from pydantic import JsonValue
 
 from zidane_core.content import ToolOutput, tool_output_byte_length
+from zidane_core.decisions import (
+    Decide,
+    DecisionAnswers,
+    DecisionFailureReason,
+    DecisionInputKind,
+    DecisionUsage,
+    NoDecisions,
+)
 from zidane_core.errors import InvalidRequestError
 from zidane_core.session import Message, Turn
 from zidane_core.tools import ToolOutcome
@@ -20,16 +28,35 @@ from zidane_core.values import Json
 
 
 @dataclass(kw_only=True)
-class HookContext:
+class HookPayload:
     """What every handler gets; fields not named as mutable are read-only by contract (G-50)."""
+
+    attempt: int = 1
+    """Above 1 when the activity that fires the hook was tried before."""
+
+
+@dataclass(kw_only=True)
+class HookContext(HookPayload):
+    """What the handlers of a run's events get; only those of decisions get less."""
 
     run_id: str
     session_id: str
-    attempt: int = 1
-    """Above 1 when the activity that fires the hook was tried before."""
     depth: int = 0
     parent_run_id: str | None = None
     parent_call_id: str | None = None
+
+    @property
+    def decide(self) -> Decide:
+        """Makes decisions for the handler, bound to the run; no field: never compared or written.
+
+        Implements: HOOK-02.
+        """
+        found: Decide | None = vars(self).get("_decide")
+        return NoDecisions() if found is None else found
+
+    def attach_decide(self, decide: Decide) -> None:
+        """Give the handlers `decide`; done by the bus just before they run."""
+        vars(self)["_decide"] = decide
 
 
 @dataclass(kw_only=True)
@@ -227,11 +254,64 @@ class ToolStateCommitFailed(HookContext):
     error: str
 
 
+@dataclass(kw_only=True)
+class DecisionStart(HookPayload):
+    """`decision:start`: before a decision's model call (DEC-12, HOOK-57).
+
+    It has no `decide`, so that a decision's own events cannot make decisions for ever.
+    """
+
+    decision_id: str
+    """Shared with `decision:end` and the outcome (DEC-11)."""
+    input_kind: DecisionInputKind
+    question_names: tuple[str, ...]
+    started_at: int
+    """Epoch milliseconds."""
+    model: str | None = None
+    provider: str | None = None
+    """None when none was found, as `model`."""
+    run_id: str | None = None
+    """None for a decision that a client asked for, as `session_id`."""
+    session_id: str | None = None
+
+
+@dataclass(kw_only=True)
+class DecisionEnd(DecisionStart):
+    """`decision:end`: after it, however it ended (DEC-13, HOOK-57)."""
+
+    duration_ms: int
+    ok: bool
+    answers: DecisionAnswers | None = None
+    """Only when ok, as `usage`."""
+    usage: DecisionUsage | None = None
+    reason: DecisionFailureReason | None = None
+    """Only when not ok, as `message`."""
+    message: str | None = None
+
+
+@dataclass(kw_only=True)
+class OAuthRefresh(HookPayload):
+    """`oauth:refresh`: a provider's credentials were renewed; never stored or logged (HOOK-58)."""
+
+    provider: str
+    """The key before the colon in `provider:model`."""
+    provider_id: str
+    """The provider's own name; another one when it is registered under another key."""
+    source: str
+    """`params` or `file`."""
+    credentials: Json = field(repr=False)
+    """`access`, `refresh`, `expires` (epoch milliseconds) and what else the host gave."""
+    previous_credentials: Json = field(repr=False)
+    run_id: str | None = None
+    """None for a decision that a client asked for, as `session_id`."""
+    session_id: str | None = None
+
+
 @dataclass(frozen=True)
 class HookSpec:
     """One row of the table."""
 
-    payload: type[HookContext]
+    payload: type[HookPayload]
     mutable: tuple[str, ...] = ()
     fail_closed: bool = False
     """A time-out or an error fails the activity instead of being logged (HOOK-05)."""
@@ -274,6 +354,9 @@ HOOKS: Mapping[str, HookSpec] = {
     "tool:unknown": HookSpec(ToolFailed, ("result",)),
     "validation:reject": HookSpec(ToolFailed, ("result",)),
     "tool-state:commit-failed": HookSpec(ToolStateCommitFailed),
+    "oauth:refresh": HookSpec(OAuthRefresh, is_timed=True),
+    "decision:start": HookSpec(DecisionStart, is_timed=True),
+    "decision:end": HookSpec(DecisionEnd, is_timed=True),
 }
 """Every event that fires today."""
 

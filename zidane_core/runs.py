@@ -21,10 +21,12 @@ MAX_RESULT_TEXT_BYTES = 65_536
 
 
 class ModelTarget(UserInput):
-    """A provider and one of its models."""
+    """A provider and one of its models; at least one of the two (CAT-05)."""
 
-    provider: str
-    model: str
+    provider: str | None = None
+    """None: every provider that has a key and may know the model, in order."""
+    model: str | None = None
+    """None: the provider's own default."""
 
 
 OnProviderFailure = Literal["park", "fail"]
@@ -42,7 +44,8 @@ class RunRequest(UserInput):
     session_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._:-]{1,200}$")
     """The workflow's id is `zidane-<session_id>`; minted by the client when None."""
     model: str | tuple[str | ModelTarget, ...] | None = None
-    """`provider:model`, or several in fallback order; None takes the agent's (CAT-05)."""
+    """`provider:model`, a model's name alone, `provider:` for its default model, or several of
+    these in fallback order; None takes the agent's (CAT-05)."""
     system: str | None = None
     thinking: ThinkingLevel | None = None
     behavior: Json | None = None

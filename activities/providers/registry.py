@@ -3,18 +3,26 @@
 import difflib
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from activities.providers.base import Provider
+from activities.providers.credential_file import (
+    OAuthCredentials,
+    credentials_path,
+    read_credentials,
+)
+from activities.providers.oauth import OAuthProvider, OAuthSession
 from activities.providers.openai_compat import ENDPOINTS, Endpoint
 from activities.providers.scripted import ScriptedProvider, load_script
-from zidane_core.errors import MissingKeyError, UnknownModelError
+from zidane_core.errors import InvalidRequestError, MissingKeyError, UnknownModelError
 
 _ENDPOINTS = {endpoint.name: endpoint for endpoint in ENDPOINTS}
-_SCRIPTED = "scripted"
+OFFLINE = "scripted"
+"""The provider that plays scripts: it needs no key and answers to no model's name."""
 _ANTHROPIC = "anthropic"
-_FORM = "Give it as provider:model, for example anthropic:claude-sonnet-5-5."
+EXAMPLE_FORM = "Give it as provider:model, for example anthropic:claude-sonnet-5-5."
 
-BUILT_IN: tuple[str, ...] = (_ANTHROPIC, *_ENDPOINTS, _SCRIPTED)
+BUILT_IN: tuple[str, ...] = (_ANTHROPIC, *_ENDPOINTS, OFFLINE)
 """The providers that every worker knows (PROV-15)."""
 
 
@@ -26,14 +34,34 @@ def parse_target(target: str) -> tuple[str, str]:
     """
     provider, colon, model = target.partition(":")
     if not colon:
-        raise UnknownModelError(f"Model {target!r} names no provider. {_FORM}", model=target)
+        raise UnknownModelError(f"Model {target!r} names no provider. {EXAMPLE_FORM}", model=target)
     if not provider:
-        raise UnknownModelError(f"Model {target!r} has no provider name. {_FORM}", model=target)
+        raise UnknownModelError(
+            f"Model {target!r} has no provider name. {EXAMPLE_FORM}", model=target
+        )
     if not model:
         raise UnknownModelError(
-            f"Model {target!r} names a provider but no model. {_FORM}", model=target
+            f"Model {target!r} names a provider but no model. {EXAMPLE_FORM}", model=target
         )
     return provider, model
+
+
+def split_target(written: str) -> tuple[str | None, str]:
+    """Return what a person named as a model: a provider or None, and a model or nothing.
+
+    `anthropic:claude-x` names both, `claude-x` only a model, `anthropic:` only a provider.
+
+    Raises:
+        UnknownModelError: It names neither, or has nothing before its colon.
+
+    Implements: CAT-05.
+    """
+    provider, colon, model = written.partition(":")
+    if not provider:
+        raise UnknownModelError(
+            f"Model {written!r} has no provider name. {EXAMPLE_FORM}", model=written
+        )
+    return (provider, model) if colon else (None, written)
 
 
 class Providers:
@@ -82,25 +110,53 @@ class Providers:
             InvalidRequestError: The script file of a `scripted` model is missing or broken.
         """
         name, model = parse_target(target)
+        self.check_provider(name)
+        if name == OFFLINE and name not in self._extra:
+            load_script(model)
+
+    def check_provider(self, name: str) -> None:
+        """Check that a provider can be called from here; makes no request.
+
+        A credentials file stands in for a key (HOOK-58).
+
+        Raises:
+            UnknownModelError: There is no such provider; names the nearest.
+            MissingKeyError: Its key or base URL is not in the environment.
+            InvalidRequestError: Its credentials file cannot be used.
+        """
         if name in self._extra:
             return
         self._check_name(name)
-        if name == _SCRIPTED:
-            load_script(model)
-        elif name == _ANTHROPIC:
-            self._anthropic_keys()
-        else:
-            self._endpoint_keys(_ENDPOINTS[name])
+        if name == OFFLINE:
+            return
+        endpoint = _ENDPOINTS.get(name)
+        if endpoint is not None:
+            self._base_url(endpoint)
+        self._key_or_credentials(name)
 
     def has_key(self, name: str) -> bool:
-        """Say whether the provider's key and base URL are in the environment."""
-        if name == _SCRIPTED:
-            return True
+        """Say whether the provider can be called: its key and base URL are there."""
         try:
-            self.check(f"{name}:any")
-        except MissingKeyError:
+            self.check_provider(name)
+        except (MissingKeyError, InvalidRequestError, UnknownModelError):
             return False
         return True
+
+    def base_url(self, name: str) -> str | None:
+        """Return where an OpenAI-shaped built-in service is called; None for any other."""
+        endpoint = None if name in self._extra else _ENDPOINTS.get(name)
+        return None if endpoint is None else self._found_base_url(endpoint)
+
+    def secrets(self, name: str) -> tuple[str, ...]:
+        """Return the provider's keys and tokens, so that they can be kept out of texts."""
+        made = self._made.get(name)
+        tokens = made.secrets if isinstance(made, OAuthProvider) else ()
+        variables = {
+            _ANTHROPIC: ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+            **{endpoint.name: (endpoint.key_env,) for endpoint in ENDPOINTS},
+        }.get(name, ())
+        keys = (self._environ.get(variable) for variable in variables)
+        return tuple(filter(None, (*keys, *tokens)))
 
     async def close(self) -> None:
         """Close every provider that was made or given."""
@@ -119,47 +175,104 @@ class Providers:
 
     def _maker(self, name: str) -> Callable[[], Provider]:
         self._check_name(name)
-        if name == _SCRIPTED:
+        if name == OFFLINE:
             return ScriptedProvider
-        if name == _ANTHROPIC:
-            return self._make_anthropic
-        return lambda: self._make_openai(_ENDPOINTS[name])
+        return lambda: self._make(name)
 
-    def _make_anthropic(self) -> Provider:
-        api_key, auth_token = self._anthropic_keys()
-        # Imported on first use: the SDK costs a worker 45 MB and two seconds.
-        from activities.providers.anthropic import AnthropicProvider
+    def _make(self, name: str) -> Provider:
+        endpoint = _ENDPOINTS.get(name)
+        # Asked first, so that what is missing is told in one order.
+        base_url = self._base_url(endpoint) if endpoint is not None else None
+        found = self._key_or_credentials(name)
+        if isinstance(found, OAuthCredentials):
+            path = credentials_path(name, self._environ)
+            return oauth_provider(name, found, environ=self._environ, path=path)
+        if endpoint is not None and base_url is not None:
+            return _make_openai(endpoint, found, base_url)
+        return _make_anthropic(self._environ, api_key=found, auth_token=self._auth_token())
 
-        return AnthropicProvider(
-            api_key=api_key,
-            auth_token=auth_token,
-            base_url=self._environ.get("ANTHROPIC_BASE_URL") or None,
-        )
+    def _auth_token(self) -> str | None:
+        """Return Anthropic's bearer token, only when there is no API key."""
+        if self._environ.get("ANTHROPIC_API_KEY"):
+            return None
+        return self._environ.get("ANTHROPIC_AUTH_TOKEN") or None
 
-    def _make_openai(self, endpoint: Endpoint) -> Provider:
-        api_key, base_url = self._endpoint_keys(endpoint)
-        # Imported on first use: the SDK costs a worker 20 MB.
-        from activities.providers.openai import OpenAIProvider
+    def _key_or_credentials(self, name: str) -> str | OAuthCredentials | None:
+        """Return the key, else the file's credentials, else None where none is needed."""
+        endpoint = _ENDPOINTS.get(name)
+        variable = "ANTHROPIC_API_KEY" if endpoint is None else endpoint.key_env
+        key = self._environ.get(variable) or None
+        if key is not None or (endpoint is None and self._auth_token() is not None):
+            return key
+        credentials = read_credentials(credentials_path(name, self._environ))
+        if credentials is None and (endpoint is None or endpoint.is_key_required):
+            raise _missing(name, variable, "API key")
+        return credentials
 
-        return OpenAIProvider(endpoint, api_key=api_key, base_url=base_url)
-
-    def _anthropic_keys(self) -> tuple[str | None, str | None]:
-        """Return the API key and, only when there is none, the bearer token."""
-        api_key = self._environ.get("ANTHROPIC_API_KEY") or None
-        auth_token = self._environ.get("ANTHROPIC_AUTH_TOKEN") or None
-        if api_key is None and auth_token is None:
-            raise _missing(_ANTHROPIC, "ANTHROPIC_API_KEY", "API key")
-        return api_key, None if api_key else auth_token
-
-    def _endpoint_keys(self, endpoint: Endpoint) -> tuple[str | None, str]:
-        api_key = self._environ.get(endpoint.key_env) or None
-        if api_key is None and endpoint.is_key_required:
-            raise _missing(endpoint.name, endpoint.key_env, "API key")
-        from_environ = self._environ.get(endpoint.base_url_env or "") or None
-        base_url = from_environ or endpoint.base_url
-        if base_url is None:
+    def _base_url(self, endpoint: Endpoint) -> str:
+        found = self._found_base_url(endpoint)
+        if found is None:
             raise _missing(endpoint.name, endpoint.base_url_env or "", "base URL")
-        return api_key, base_url
+        return found
+
+    def _found_base_url(self, endpoint: Endpoint) -> str | None:
+        return self._environ.get(endpoint.base_url_env or "") or endpoint.base_url
+
+
+def oauth_provider(
+    name: str,
+    credentials: OAuthCredentials,
+    *,
+    environ: Mapping[str, str] | None = None,
+    path: Path | None = None,
+) -> OAuthProvider:
+    """Return a built-in provider that is called with OAuth tokens, for `providers=` of a worker.
+
+    Args:
+        name: `anthropic`, or an OpenAI-shaped one of `BUILT_IN`.
+        credentials: The first ones.
+        environ: Where its base URL is read; None is the process environment.
+        path: The file that renewed ones go to; None keeps them in this process, and the hook
+            `oauth:refresh` is where to take them.
+
+    Raises:
+        UnknownModelError: There is no such built-in provider, or none that takes tokens.
+        MissingKeyError: Its base URL is not in the environment.
+
+    Implements: HOOK-58.
+    """
+    environ = os.environ if environ is None else environ
+    session = OAuthSession(name, credentials, path=path)
+    if name == _ANTHROPIC:
+        return OAuthProvider(session, lambda token: _make_anthropic(environ, auth_token=token))
+    endpoint = _ENDPOINTS.get(name)
+    if endpoint is None:
+        known = [_ANTHROPIC, *_ENDPOINTS]
+        raise UnknownModelError(f"Provider {name!r} takes no OAuth tokens. Those that do: {known}.")
+    base_url = environ.get(endpoint.base_url_env or "") or endpoint.base_url
+    if base_url is None:
+        raise _missing(name, endpoint.base_url_env or "", "base URL")
+    return OAuthProvider(session, lambda token: _make_openai(endpoint, token, base_url))
+
+
+def _make_anthropic(
+    environ: Mapping[str, str], *, api_key: str | None = None, auth_token: str | None = None
+) -> Provider:
+    # Imported on first use: the SDK costs a worker 45 MB and two seconds.
+    from activities.providers.anthropic import AnthropicProvider
+
+    return AnthropicProvider(
+        api_key=api_key,
+        auth_token=auth_token,
+        base_url=environ.get("ANTHROPIC_BASE_URL") or None,
+    )
+
+
+def _make_openai(endpoint: Endpoint, api_key: str | None, base_url: str) -> Provider:
+    # Imported on first use: the SDK costs a worker 20 MB.
+    from activities.providers.openai import OpenAIProvider
+
+    return OpenAIProvider(endpoint, api_key=api_key, base_url=base_url)
 
 
 def _missing(provider: str, variable: str, what: str) -> MissingKeyError:

@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.inline_runs import bench, calls, says
+from activities.early_parts import check_parts
+from activities.providers.base import ProviderCapabilities
+from activities.providers.registry import Providers
+from tests.support.inline_runs import PlayedModel, bench, calls, says
 from zidane_core import AgentBehavior, ToolContext, tool
+from zidane_core.content import AudioPart, DocumentPart, ImagePart, TextPart, VideoPart
 from zidane_core.errors import (
     AgentError,
     InvalidRequestError,
@@ -189,3 +193,85 @@ async def test_a_turn_in_which_nothing_landed_has_no_time_to_first_token(tmp_pat
     assert result.stats.time_till_first_token_ms is None
     assert result.stats.turn_usage is not None
     assert result.stats.turn_usage[0].time_to_first_token_ms is None
+
+
+IMAGE = ImagePart(data="eA==", media_type="image/png", name="cat.png")
+AUDIO = AudioPart(data="eA==", media_type="audio/wav")
+VIDEO = VideoPart(data="eA==", media_type="video/mp4")
+PDF = DocumentPart(data="eA==", media_type="application/pdf", name="p.pdf")
+SHEET = DocumentPart(data="eA==", media_type="application/vnd.ms-excel")
+NOTES = DocumentPart(data="a, b", media_type="text/csv", encoding="text")
+ENCODED = DocumentPart(data="eA==", media_type="text/plain")
+NOTHING = ProviderCapabilities(images=False)
+
+
+@pytest.mark.parametrize(
+    ("part", "capabilities", "words"),
+    [
+        (IMAGE, NOTHING, r"Part 2 .*image 'cat.png' \(image/png\).*'played'.*takes text, text doc"),
+        (AUDIO, ProviderCapabilities(), r"audio \(audio/wav\).*It takes .*images"),
+        (VIDEO, ProviderCapabilities(audio=True), r"video \(video/mp4\).*audio"),
+        (PDF, ProviderCapabilities(), r"document 'p.pdf'"),
+        (SHEET, ProviderCapabilities(documents=True), r"vnd.ms-excel.*PDF documents"),
+    ],
+)
+async def test_a_part_that_the_first_model_cannot_take_is_refused_before_the_run(
+    tmp_path: Path, part: Any, capabilities: ProviderCapabilities, words: str
+) -> None:
+    """PART-05, G-21: names the part, the provider and what it takes."""
+    async with bench(tmp_path, [says("ok")]) as b:
+        b.model.capabilities = capabilities
+        fields: dict[str, Any] = {"prompt": (TextPart(text="look"), part)}
+        with pytest.raises(InvalidRequestError, match=words):
+            await b.run(session_id="s", **fields)
+        assert b.model.requests == []
+        assert not await b.store.session_exists("s")
+
+
+@pytest.mark.parametrize(
+    ("part", "capabilities"),
+    [
+        (NOTES, NOTHING),
+        (ENCODED, NOTHING),
+        (IMAGE, ProviderCapabilities(images=True)),
+        (AUDIO, ProviderCapabilities(audio=True)),
+        (VIDEO, ProviderCapabilities(video=True)),
+        (PDF, ProviderCapabilities(documents=True)),
+        # A provider that is handed what is stored judges for itself.
+        (SHEET, ProviderCapabilities(documents=True, sends_history=False)),
+    ],
+)
+def test_a_part_that_the_model_can_take_is_not_refused(
+    part: Any, capabilities: ProviderCapabilities
+) -> None:
+    """PART-05, PROV-02: documents of text go inline everywhere."""
+    model = PlayedModel([], capabilities=capabilities)
+    check_parts(Providers({"played": model}), "played:m", (part,))
+
+
+async def test_a_steer_with_such_a_part_is_not_refused_and_goes_on_as_a_marker(
+    tmp_path: Path,
+) -> None:
+    """PART-05: the run is under way, so the model is told what it cannot see."""
+    async with bench(tmp_path, [calls(("whoami", {})), says("ok")], tools=[whoami]) as b:
+        b.model.capabilities = NOTHING
+        runtime = b.runtime()
+        runtime.send("steer", {"prompt": [IMAGE.model_dump(mode="json")]})
+        result = await runtime.run()
+    assert result.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("run", "names"),
+    [(None, ("played:m", "played:n")), (("played:n",), ("played:n",))],
+)
+async def test_the_runs_models_stand_over_the_agents(
+    tmp_path: Path, run: tuple[str, ...] | None, names: tuple[str, ...]
+) -> None:
+    """CAT-05, CAT-06: each run begins with the first."""
+    async with bench(tmp_path, [says("ok")], model=("played:m", "played:n")) as b:
+        result = await b.run(model=run)
+        record = await b.store.run(result.run_id)
+    assert record is not None
+    assert record.model == names[0]
+    assert b.model.requests[0].model == names[0].removeprefix("played:")

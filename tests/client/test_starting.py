@@ -8,6 +8,7 @@ import pytest
 from zidane_client.starting import checked_payload, checked_request
 from zidane_core import Agent, AgentBehavior, tool
 from zidane_core.errors import InvalidRequestError, UnknownModelError
+from zidane_core.runs import ModelTarget
 
 
 @tool()
@@ -52,10 +53,26 @@ def test_an_agent_object_travels_as_its_name_and_a_behavior_as_what_it_sets():
     assert request.packed() == {"agent": "a", "behavior": {"max_turns": 3}, "prompt": "x"}
 
 
-@pytest.mark.parametrize("model", ["gpt", ":gpt", "openai:"])
-def test_a_model_without_a_provider_or_a_name_is_refused(model: str):
+@pytest.mark.parametrize("model", [":gpt", ""])
+def test_a_model_that_names_nothing_is_refused(model: str):
     with pytest.raises(UnknownModelError):
         checked_request("a", {"model": model})
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("gpt", "gpt"),
+        ("openai:", "openai:"),
+        (ModelTarget(provider="openai"), "openai:"),
+        (ModelTarget(model="gpt"), "gpt"),
+        (ModelTarget(provider="openai", model="gpt"), "openai:gpt"),
+    ],
+)
+def test_a_model_or_a_provider_alone_is_left_to_the_worker(given: Any, sent: Any):
+    """CAT-05."""
+    request = checked_request("a", {"model": given})
+    assert request.model == sent
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,20 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def models(
+    provider: Annotated[
+        str | None, typer.Argument(help="Only its models, such as anthropic.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the models that are known, with their windows and prices."""
+    from zidane_client.cli import models_command
+    from zidane_client.cli.running import run_command
+
+    run_command(lambda: models_command.list_known(provider, as_json=as_json), as_json=as_json)
+
+
+@app.command()
 def worker(
     places: Annotated[
         list[str] | None,
