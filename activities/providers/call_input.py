@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -11,7 +12,11 @@ from zidane_core.content import ContentBlock, ToolCallBlock, clean_json, clean_t
 from zidane_core.tools import ToolSpec
 from zidane_core.values import Json
 
+MAX_NAME_CHARS = 64
+"""The longest name of a tool that every service takes."""
+
 _PREVIEW_CHARS = 200
+_NOT_WIRE = re.compile(r"[^a-zA-Z0-9_-]")
 _NUMBERED_ID = re.compile(r"(?:^|[^0-9A-Za-z])\d{1,3}$")
 
 
@@ -46,9 +51,46 @@ def call_block(call_id: str, shown_name: str, raw: str, tools: Iterable[ToolSpec
 
     A name that is no tool's stays as the model wrote it; the loop answers it.
     """
-    name = next((tool.name for tool in tools if tool.shown_name == shown_name), shown_name)
+    known = tuple(tools)
+    name = next((tool.name for tool in known if tool.shown_name == shown_name), None)
+    if name is None:
+        by_wire_name = {wire: canonical for canonical, wire in wire_names(known).items()}
+        name = by_wire_name.get(shown_name, shown_name)
     arguments, invalid = read_arguments(raw)
     return ToolCallBlock(id=call_id, name=clean_text(name), input=arguments, invalid=invalid)
+
+
+def wire_name(name: str) -> str:
+    """Return a name of the characters and the length that services take, `unknown` for none.
+
+    A name that is too long keeps its head and gets a checksum, so that two stay two.
+    """
+    cleaned = _NOT_WIRE.sub("_", name) or "unknown"
+    if len(cleaned) <= MAX_NAME_CHARS:
+        return cleaned
+    return f"{cleaned[: MAX_NAME_CHARS - 9]}_{zlib.crc32(name.encode('utf-8', 'replace')):08x}"
+
+
+def wire_names(tools: Iterable[ToolSpec]) -> Mapping[str, str]:
+    """Return the name of each tool on the wire by its canonical name, all of them distinct.
+
+    A name that services take stays; one that only differs from it in characters that they refuse
+    is told apart by a number. Depends on nothing but the tools and their order.
+
+    Implements: TOOL-05.
+    """
+    known = tuple(tools)
+    names: dict[str, str] = {}
+    taken = {tool.shown_name for tool in known}
+    for tool in known:
+        found = stem = wire_name(tool.shown_name)
+        count = 1
+        while found in taken and found != tool.shown_name:
+            count += 1
+            found = f"{stem[: MAX_NAME_CHARS - 4]}_{count}"
+        taken.add(found)
+        names[tool.name] = found
+    return names
 
 
 def cut_off(call: ToolCallBlock, raw: str) -> ToolCallBlock:

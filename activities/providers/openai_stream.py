@@ -1,44 +1,33 @@
 """The chunks of an OpenAI chat completion to a ModelTurn; pure, fed with the chunks' JSON."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from activities.providers.base import ModelRequest, ModelTurn
-from activities.providers.call_input import call_block, cut_off, with_unique_ids
-from activities.providers.classify import truncated
+from activities.providers.call_input import with_unique_ids
+from activities.providers.classify import Answer, classify_answer, truncated
+from activities.providers.openai_calls import CallReader
+from activities.providers.openai_reasoning import ReasoningDetails
+from activities.providers.openai_usage import UsageReader
 from activities.providers.progress import Progress
-from activities.providers.token_estimate import estimate_tokens
 from zidane_core.content import (
     ContentBlock,
+    ProviderReasoningBlock,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
     clean_text,
 )
-from zidane_core.usage import TurnFinishReason, TurnUsage
+from zidane_core.usage import TurnFinishReason
 
 FINISH_REASONS: dict[str, TurnFinishReason] = {
     "stop": "stop",
+    "eos": "stop",
     "tool_calls": "tool-calls",
     "function_call": "tool-calls",
     "length": "length",
     "content_filter": "content-filter",
-    "error": "error",
 }
-"""OpenAI's finish reasons; any other is `other` (LOOP-05)."""
-
-
-@dataclass
-class _OpenCall:
-    id: str
-    name: str = ""
-    arguments: list[str] = field(default_factory=list[str])
-
-    @property
-    def raw_arguments(self) -> str:
-        return "".join(self.arguments)
+"""OpenAI's finish reasons; any other is `other`, and `error` is a failure (LOOP-05)."""
 
 
 class CompletionReader:
@@ -53,161 +42,125 @@ class CompletionReader:
         self._provider = provider
         self._text: list[str] = []
         self._thinking: list[str] = []
-        self._calls: list[_OpenCall] = []
-        self._call_at_index: dict[int, _OpenCall] = {}
+        self._details = ReasoningDetails()
+        self._calls = CallReader(progress)
+        self._usage = UsageReader()
+        self._is_refusal = False
         self._finish_reason: str | None = None
-        self._usage: Mapping[str, Any] = {}
         self._model: str | None = None
+        self._id: str | None = None
 
     @property
     def has_finish_reason(self) -> bool:
         """The server said why the turn ended, so that nothing but usage can be missing."""
-        return self._finish_reason is not None
+        return self._finish_reason not in (None, "error")
 
     def feed(self, chunk: Mapping[str, Any]) -> None:
         """Take one chunk's JSON; fields that we do not know are skipped."""
-        if chunk.get("model"):
-            self._model = str(chunk["model"])
-        usage = _mapping(chunk.get("usage"))
-        if usage:
-            self._usage = usage
+        self._model = _text_of(chunk.get("model")) or self._model
+        self._id = _text_of(chunk.get("id")) or self._id
+        self._usage.feed(chunk)
         for choice in _mappings(chunk.get("choices")):
-            if choice.get("finish_reason"):
-                self._finish_reason = str(choice["finish_reason"])
-            self._take_delta(_mapping(choice.get("delta")))
+            # One answer was asked for; a server that gives more has its first one read.
+            if choice.get("index") not in (None, 0):
+                continue
+            self._finish_reason = _text_of(choice.get("finish_reason")) or self._finish_reason
+            self._take_delta(_mapping(choice.get("delta")) or _mapping(choice.get("message")))
 
     def finish(self, *, saw_done: bool) -> ModelTurn:
         """Return the whole turn.
 
         The reason follows what came: calls are `tool-calls` whatever the server said, and
-        without a call the turn is a `stop` (K-OPENAI-03).
+        without a call the turn is a `stop` (K-OPENAI-03), or a `content-filter` when the text is
+        a refusal. Reasoning comes first, as text for people and, where the service gives it in a
+        form of its own, as the block that goes back to it.
 
         Args:
             saw_done: The stream's `[DONE]` marker came.
 
         Raises:
-            ProviderError: Neither a finish reason nor the marker came: the stream is cut.
+            ProviderError: Neither a finish reason nor the marker came: the stream is cut. Or the
+                reason is that the server failed.
+
+        Implements: LOOP-05, PROV-14, SESS-05.
         """
+        if self._finish_reason == "error":
+            failed = Answer(codes=("server_error",), message="the stream ended with an error")
+            raise self._progress.failed(classify_answer(self._provider, failed))
         if self._finish_reason is None and not saw_done:
             raise self._progress.failed(truncated(self._provider))
         reason = FINISH_REASONS.get(self._finish_reason or "stop", "other")
-        calls = self._finished_calls(is_cut=reason == "length")
+        calls = self._calls.finish(self._request.tools, is_cut=reason == "length")
         if calls and reason in ("stop", "other"):
             reason = "tool-calls"
-        elif not calls and reason == "tool-calls":
-            reason = "stop"
-        blocks = (*self._finished_text(), *calls)
+        elif not calls and reason in ("tool-calls", "stop"):
+            reason = "content-filter" if self._is_refusal else "stop"
         return ModelTurn(
-            blocks=with_unique_ids(blocks, self._request),
+            blocks=with_unique_ids((*self._written_blocks(), *calls), self._request),
             finish_reason=reason,
-            usage=self._turn_usage(),
+            usage=self._usage.finish(
+                self._request,
+                provider=self._provider,
+                model_id=self._model or self._request.model,
+                written=["".join(self._text), "".join(self._thinking), *self._calls.written],
+            ),
+            request_id=self._id,
         )
 
     def _take_delta(self, delta: Mapping[str, Any]) -> None:
         # Servers spell it either way, some send both with the same text.
-        thinking = delta.get("reasoning_content") or delta.get("reasoning")
-        if isinstance(thinking, str):
-            self._thinking.append(thinking)
-            self._progress.thinking(thinking)
-        for key in ("content", "refusal"):
-            piece = delta.get(key)
-            if isinstance(piece, str):
-                self._text.append(piece)
-                self._progress.text(piece)
-        for fragment in _mappings(delta.get("tool_calls")):
-            self._take_fragment(fragment)
+        thinking = _text_of(delta.get("reasoning_content")) or _text_of(delta.get("reasoning"))
+        said = self._details.feed(delta.get("reasoning_details"))
+        self._think(thinking or said)
+        content = delta.get("content")
+        if isinstance(content, str):
+            self._say(content)
+        for part in _mappings(content):
+            self._take_part(part)
+        refusal = _text_of(delta.get("refusal"))
+        self._is_refusal = self._is_refusal or bool(refusal)
+        self._say(refusal)
+        self._calls.feed(delta)
 
-    def _take_fragment(self, fragment: Mapping[str, Any]) -> None:
-        function = _mapping(fragment.get("function"))
-        call = self._call_of(fragment, str(function.get("name") or ""))
-        arguments = function.get("arguments")
-        if arguments is None:
-            return
-        # Some servers send the object itself (K-OPENAI-02).
-        piece = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        call.arguments.append(piece)
-        self._progress.tool_arguments(piece)
-
-    def _call_of(self, fragment: Mapping[str, Any], name: str) -> _OpenCall:
-        """Return the call that a fragment goes on with, or a new one (K-OPENAI-01).
-
-        The index says which; without one it is the last call. A new id begins a new call
-        either way: some servers put every call at index 0.
-        """
-        call_id = str(fragment.get("id") or "")
-        index = fragment.get("index")
-        if isinstance(index, int):
-            current = self._call_at_index.get(index)
+    def _take_part(self, part: Mapping[str, Any]) -> None:
+        """Take a part of a content that comes as a list, as Mistral's models send it."""
+        if part.get("type") in ("thinking", "reasoning"):
+            inner = part.get("thinking") or part.get("text")
+            pieces = [inner] if isinstance(inner, str) else _texts(_mappings(inner))
+            self._think("".join(pieces))
         else:
-            current = self._calls[-1] if self._calls else None
-        if current is None or _begins_another(current, call_id, name, index):
-            current = _OpenCall(call_id, name)
-            self._calls.append(current)
-            self._progress.tool_call(name)
-        elif not current.name:
-            current.name = name
-        current.id = current.id or call_id
-        if isinstance(index, int):
-            self._call_at_index[index] = current
-        return current
+            self._say("".join(_texts((part,))))
 
-    def _finished_text(self) -> list[ContentBlock]:
+    def _say(self, piece: str) -> None:
+        self._text.append(piece)
+        self._progress.text(piece)
+
+    def _think(self, piece: str) -> None:
+        self._thinking.append(piece)
+        self._progress.thinking(piece)
+
+    def _written_blocks(self) -> list[ContentBlock]:
         blocks: list[ContentBlock] = []
+        details = self._details.finish()
+        if details:
+            blocks.append(
+                ProviderReasoningBlock(
+                    producer=self._provider, model=self._request.model, details=details
+                )
+            )
         if any(self._thinking):
             blocks.append(ThinkingBlock(text=clean_text("".join(self._thinking))))
         if any(self._text):
             blocks.append(TextBlock(text=clean_text("".join(self._text))))
         return blocks
 
-    def _finished_calls(self, *, is_cut: bool) -> list[ToolCallBlock]:
-        calls: list[ToolCallBlock] = []
-        seen: set[tuple[str, str, str]] = set()
-        for position, call in enumerate(self._calls):
-            sent = (call.id, call.name, call.raw_arguments)
-            # The same call under another index; equal calls with ids of their own are two calls.
-            if call.id and sent in seen:
-                continue
-            seen.add(sent)
-            block = call_block(call.id, call.name, call.raw_arguments, self._request.tools)
-            if is_cut and position == len(self._calls) - 1:
-                block = cut_off(block, call.raw_arguments)
-            calls.append(block)
-        return calls
 
-    def _turn_usage(self) -> TurnUsage:
-        model_id = self._model or self._request.model
-        if not self._usage:
-            # Never zero: budgets must work with servers that do not count (K-OPENAI-07).
-            written = [*self._text, *self._thinking, *(c.raw_arguments for c in self._calls)]
-            return TurnUsage(
-                input=estimate_tokens(self._request.system, self._request.messages),
-                output=max(1, sum(len(piece) for piece in written) // 4),
-                model_id=model_id,
-                provider=self._provider,
-            )
-        inputs = _mapping(self._usage.get("prompt_tokens_details"))
-        outputs = _mapping(self._usage.get("completion_tokens_details"))
-        read, written = inputs.get("cached_tokens"), inputs.get("cache_write_tokens")
-        total = self._usage.get("prompt_tokens") or 0
-        cost = self._usage.get("cost")
-        return TurnUsage(
-            input=max(0, total - (read or 0) - (written or 0)),
-            output=self._usage.get("completion_tokens") or 0,
-            cache_read=read,
-            cache_creation=written,
-            thinking=outputs.get("reasoning_tokens"),
-            cost=cost if isinstance(cost, int | float) else None,
-            model_id=model_id,
-            provider=self._provider,
-        )
+def _texts(parts: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [_text_of(part.get("text")) for part in parts]
 
 
-def _begins_another(current: _OpenCall, call_id: str, name: str, index: Any) -> bool:
-    """Say whether a fragment that could go on with `current` begins another call."""
-    if call_id:
-        return current.id not in ("", call_id)
-    # With neither index nor id, only a name after arguments tells.
-    return not isinstance(index, int) and name != "" and bool(current.arguments)
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

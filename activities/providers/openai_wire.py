@@ -1,41 +1,23 @@
-"""Core content to the JSON of OpenAI's chat completions; pure, no SDK.
+"""A model call to the JSON body of OpenAI's chat completions; pure, no SDK.
 
 Implements: PROV-13.
 """
 
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from activities.providers.attachments import MediaBlock, is_media, is_pdf, media_text
 from activities.providers.base import ModelRequest
+from activities.providers.call_input import wire_name, wire_names
 from activities.providers.openai_compat import Endpoint
-from zidane_core.behavior import ThinkingLevel
-from zidane_core.content import (
-    AudioBlock,
-    CompactSummaryBlock,
-    ContentBlock,
-    DocumentBlock,
-    ImageBlock,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    tool_result_to_text,
-)
-from zidane_core.session import Message
+from activities.providers.openai_limits import Limits
+from activities.providers.openai_messages import WireJson, wire_messages
+from activities.providers.openai_refusals import Refused
+from activities.providers.openai_strict import strict_schema
 from zidane_core.tools import ToolSpec
 
-WireJson = dict[str, Any]
+OUTPUT_NAME = "answer"
+"""What the schema of a structured answer is called on the wire."""
 
-_EFFORTS: dict[ThinkingLevel, str] = {
-    "minimal": "minimal",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-    "max": "max",
-}
 _OPTIONS = (
     "temperature",
     "top_p",
@@ -47,153 +29,144 @@ _OPTIONS = (
     "frequency_penalty",
     "presence_penalty",
 )
-_AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
-_NOT_WIRE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def build_body(request: ModelRequest, endpoint: Endpoint, *, with_usage: bool = True) -> WireJson:
+def build_body(
+    request: ModelRequest, endpoint: Endpoint, refused: Refused | None = None
+) -> WireJson:
     """Return the JSON body of a streaming chat completion.
 
-    The output cap is left out when the request sets none (LOOP-12). `reasoning_effort` is the
-    thinking level; `off` and `adaptive` leave it to the model. `with_usage` asks for token
-    counts at the end of the stream, which a few servers refuse.
+    Args:
+        request: The call.
+        endpoint: The service.
+        refused: What the server refused for this model before; None is nothing.
 
-    Implements: LOOP-12, RUN-18, THNK-01.
+    The output cap is left out when the request sets none (LOOP-12). Of `model_options` go in:
+    temperature, top_p, stop, seed, verbosity, service_tier, parallel_tool_calls,
+    frequency_penalty, presence_penalty and the endpoint's `extra_options`, such as `provider` on
+    OpenRouter; `reasoning_effort` and `reasoning` (an object) stand over what the thinking level
+    gives; `send_reasoning` and `structured_output` are for us. All others are ignored.
+
+    Implements: LOOP-12, RUN-18, THNK-01, THNK-02, THNK-08, CACHE-01, CACHE-02, OUT-02.
     """
+    known = refused or Refused()
+    names = wire_names(request.tools)
     body: WireJson = {
         "model": request.model,
-        "messages": wire_messages(request, has_documents=endpoint.has_documents),
+        "messages": wire_messages(request, endpoint, known),
         "stream": True,
+        "stream_options": {"include_usage": True},
     }
-    if with_usage:
-        body["stream_options"] = {"include_usage": True}
+    if endpoint.asks_cost:
+        body["usage"] = {"include": True}
     if request.tools:
-        body["tools"] = [_wire_tool(tool) for tool in request.tools]
-    if request.max_tokens is not None:
-        body[endpoint.max_tokens_field] = request.max_tokens
-    effort = _EFFORTS.get(request.thinking)
-    if effort is not None:
-        body["reasoning_effort"] = effort
+        body["tools"] = [_wire_tool(tool, names[tool.name]) for tool in request.tools]
+    if request.force_tool is not None:
+        name = names.get(request.force_tool) or wire_name(request.force_tool)
+        body["tool_choice"] = {"type": "function", "function": {"name": name}}
+    body.update(_reasoning(request, endpoint, known))
+    body.update(_output_cap(request, endpoint, known, body))
+    body.update(_response_format(request, endpoint))
+    options = request.model_options
     body.update(
-        {key: request.model_options[key] for key in _OPTIONS if key in request.model_options}
+        {key: options[key] for key in (*_OPTIONS, *endpoint.extra_options) if key in options}
     )
-    return body
+    if _marks_cache(request, endpoint) and "cache_control" not in known.fields:
+        _mark(body, request)
+    return {key: value for key, value in body.items() if key not in known.fields}
 
 
-def wire_messages(request: ModelRequest, *, has_documents: bool = False) -> list[WireJson]:
-    """Return the system prompt and the messages in OpenAI's form.
-
-    Each tool result becomes a `tool` message; pictures in results follow in a user message, as
-    a `tool` message carries text only (PART-07). Reasoning is not sent back.
-    """
-    wire: list[WireJson] = []
-    if request.system.strip():
-        wire.append({"role": "system", "content": request.system})
-    shown = {tool.name: tool.shown_name for tool in request.tools}
-    for message in request.messages:
-        if message.role == "assistant":
-            wire.extend(_assistant(message, shown))
-        else:
-            wire.extend(_user(message, has_documents=has_documents))
-    return wire
+def _reasoning(request: ModelRequest, endpoint: Endpoint, refused: Refused) -> WireJson:
+    """Return the field that asks for reasoning; none for a model that is known to have none."""
+    if request.info.reasoning is False:
+        return {}
+    options = request.model_options
+    if endpoint.reasoning == "object":
+        given = options.get("reasoning")
+        asked = _reasoning_object(request, endpoint, refused)
+        asked.update(given if isinstance(given, Mapping) else {})
+        return {"reasoning": asked} if asked else {}
+    if "reasoning_effort" in options:
+        return {"reasoning_effort": options["reasoning_effort"]}
+    effort = _effort(request, endpoint, refused)
+    return {} if effort is None else {"reasoning_effort": effort}
 
 
-def _assistant(message: Message, shown: Mapping[str, str]) -> Iterable[WireJson]:
-    text = "".join(_plain_text(block) for block in message.content)
-    calls = [
-        {
-            "id": block.id,
-            "type": "function",
-            "function": {
-                "name": _NOT_WIRE.sub("_", shown.get(block.name, block.name))[:64] or "unknown",
-                # A string, encoded once: strict servers refuse an object (K-OPENAI-02).
-                "arguments": json.dumps(block.input, ensure_ascii=False, separators=(",", ":")),
-            },
-        }
-        for block in message.content
-        if isinstance(block, ToolCallBlock)
-    ]
-    if calls:
-        yield {"role": "assistant", "content": text or None, "tool_calls": calls}
-    elif text:
-        yield {"role": "assistant", "content": text}
+def _reasoning_object(request: ModelRequest, endpoint: Endpoint, refused: Refused) -> WireJson:
+    if request.thinking == "off":
+        return {} if refused.must_reason else {"enabled": False}
+    if request.thinking_budget is not None:
+        return {"max_tokens": request.thinking_budget}
+    effort = _effort(request, endpoint, refused)
+    return {"enabled": True} if effort is None else {"effort": effort}
 
 
-def _user(message: Message, *, has_documents: bool) -> Iterable[WireJson]:
-    pictures: list[WireJson] = []
-    for block in message.content:
-        if isinstance(block, ToolResultBlock):
-            yield {
-                "role": "tool",
-                "tool_call_id": block.call_id,
-                "content": tool_result_to_text(block.output),
-            }
-            pictures.extend(_companions(block))
-    parts = [
-        part
-        for block in message.content
-        if (part := _part(block, has_documents=has_documents)) is not None
-    ]
-    content = [*pictures, *parts]
-    if content:
-        yield {"role": "user", "content": _simplest(content)}
+def _effort(request: ModelRequest, endpoint: Endpoint, refused: Refused) -> str | None:
+    """Return the nearest effort that the server takes; `off` and `adaptive` have none."""
+    if request.thinking in ("off", "adaptive"):
+        return None
+    efforts = endpoint.efforts if refused.efforts is None else refused.efforts
+    return Limits(efforts=efforts).nearest_effort(request.thinking)
 
 
-def _companions(result: ToolResultBlock) -> list[WireJson]:
-    """Return the pictures of a result as parts, after a line that names the call (PART-07)."""
-    if isinstance(result.output, str):
-        return []
-    images = [
-        _image(block.media_type, block.data)
-        for block in result.output
-        if isinstance(block, ImageBlock) and block.data is not None
-    ]
-    if not images:
-        return []
-    return [{"type": "text", "text": f"Images of tool result {result.call_id}:"}, *images]
+def _output_cap(
+    request: ModelRequest, endpoint: Endpoint, refused: Refused, body: Mapping[str, Any]
+) -> WireJson:
+    """Return the output cap with room for the reasoning, which servers count into it."""
+    name = refused.cap_field(endpoint.max_tokens_field)
+    cap, budget = request.max_tokens, request.thinking_budget
+    if cap is None or name is None:
+        return {}
+    thinks = request.thinking != "off" and request.info.reasoning is not False
+    # OpenRouter takes the budget itself and only refuses one that leaves no room for the answer.
+    is_too_small = endpoint.reasoning == "effort" or cap <= (budget or 0)
+    if thinks and budget is not None and is_too_small:
+        ceiling = request.info.max_tokens
+        cap = cap + budget if ceiling is None else max(cap, min(cap + budget, ceiling))
+    return {name: cap}
 
 
-def _simplest(parts: Sequence[WireJson]) -> str | list[WireJson]:
-    """Return one text part as a string, which every server takes."""
-    if len(parts) == 1 and parts[0]["type"] == "text":
-        return str(parts[0]["text"])
-    return list(parts)
+def _response_format(request: ModelRequest, endpoint: Endpoint) -> WireJson:
+    schema = request.output_schema
+    is_able = endpoint.has_schema or request.model_options.get("structured_output") is True
+    if schema is None or not is_able:
+        return {}
+    strict = strict_schema(schema)
+    described = {"name": OUTPUT_NAME, "strict": strict is not None, "schema": strict or schema}
+    return {"response_format": {"type": "json_schema", "json_schema": described}}
 
 
-def _part(block: ContentBlock, *, has_documents: bool) -> WireJson | None:
-    if is_media(block):
-        return _media_part(block, has_documents=has_documents)
-    text = _plain_text(block)
-    return {"type": "text", "text": text} if text else None
-
-
-def _media_part(block: MediaBlock, *, has_documents: bool) -> WireJson:
-    if isinstance(block, ImageBlock) and block.data is not None:
-        return _image(block.media_type, block.data)
-    if has_documents and isinstance(block, DocumentBlock) and is_pdf(block):
-        file = {
-            "filename": block.name or "document.pdf",
-            "file_data": f"data:{block.media_type};base64,{block.data}",
-        }
-        return {"type": "file", "file": file}
-    if has_documents and isinstance(block, AudioBlock) and block.media_type in _AUDIO_FORMATS:
-        sound = {"data": block.data, "format": _AUDIO_FORMATS[block.media_type]}
-        return {"type": "input_audio", "input_audio": sound}
-    return {"type": "text", "text": media_text(block)}
-
-
-def _image(media_type: str, data: str) -> WireJson:
-    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
-
-
-def _plain_text(block: ContentBlock) -> str:
-    if isinstance(block, TextBlock):
-        return block.text
-    return block.summary if isinstance(block, CompactSummaryBlock) else ""
-
-
-def _wire_tool(tool: ToolSpec) -> WireJson:
-    function: WireJson = {"name": tool.shown_name, "parameters": tool.input_schema}
+def _wire_tool(tool: ToolSpec, name: str) -> WireJson:
+    function: WireJson = {"name": name, "parameters": tool.input_schema}
     if tool.description:
         function["description"] = tool.description
     return {"type": "function", "function": function}
+
+
+# -- prompt cache -----------------------------------------------------------------------------
+
+
+def _marks_cache(request: ModelRequest, endpoint: Endpoint) -> bool:
+    return request.cache and endpoint.marked_models.search(request.model) is not None
+
+
+def _mark(body: WireJson, request: ModelRequest) -> None:
+    """Set break points on the last tool, the system prompt and the last message (CACHE-01).
+
+    Every text becomes a list of one part, marked or not, so that a message stays the same byte
+    for byte when the mark moves on (CACHE-04).
+    """
+    mark: WireJson = {"type": "ephemeral"}
+    if request.cache_ttl != "5m":
+        mark["ttl"] = request.cache_ttl
+    if "tools" in body:
+        body["tools"][-1]["cache_control"] = dict(mark)
+    for message in body["messages"]:
+        content = message["content"]
+        # An empty part would be refused; assistant messages are never marked.
+        if message["role"] != "assistant" and isinstance(content, str) and content.strip():
+            message["content"] = [{"type": "text", "text": content}]
+    markable = [m["content"][-1] for m in body["messages"] if isinstance(m["content"], list)]
+    is_first_system = bool(body["messages"]) and body["messages"][0]["role"] == "system"
+    for part in [*markable[:1], *markable[-1:]] if is_first_system else markable[-1:]:
+        part["cache_control"] = dict(mark)

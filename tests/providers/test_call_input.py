@@ -1,6 +1,14 @@
+import re
+
 import pytest
 
-from activities.providers.call_input import call_block, cut_off, read_arguments, with_unique_ids
+from activities.providers.call_input import (
+    call_block,
+    cut_off,
+    read_arguments,
+    wire_names,
+    with_unique_ids,
+)
 from tests.support.model_requests import assistant, call, model_request, tool_spec, user
 from zidane_core.content import TextBlock, ToolCallBlock
 from zidane_core.values import Json
@@ -88,3 +96,15 @@ def test_other_blocks_keep_their_place() -> None:
     blocks = (TextBlock(text="a"), call("", "shell"), TextBlock(text="b"))
     unique = with_unique_ids(blocks, model_request(assistant_turns=0))
     assert unique == (TextBlock(text="a"), call("call_t0", "shell"), TextBlock(text="b"))
+
+
+def test_names_on_the_wire_are_legal_distinct_and_the_same_each_time() -> None:
+    """TOOL-05: a legal name is never changed, whatever stands beside it."""
+    aliases = ("a.b", "a_b", "a b", "", "x" * 70 + "1", "x" * 70 + "2")
+    tools = tuple(tool_spec(f"t{at}", alias=alias) for at, alias in enumerate(aliases))
+    names = wire_names(tools)
+    assert dict(names) == dict(wire_names(tools))
+    assert names["t1"] == "a_b"
+    assert len(set(names.values())) == len(tools)
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in names.values())
+    assert [call_block("c", names[tool.name], "", tools).name for tool in tools] == [*names]

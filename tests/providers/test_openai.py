@@ -244,10 +244,14 @@ async def test_a_used_up_quota_is_final_and_one_request(
 async def test_usage_is_estimated_where_the_server_sends_none(
     fake_llm: FakeLLM, provider: OpenAIProvider
 ) -> None:
-    """K-OPENAI-07 a: never zero, so that budgets work."""
-    fake_llm.reply(openai_chunks({"content": "x" * 40}))
-    turn = await provider.stream(model_request(user("y" * 400)), RecordingSink())
-    assert (turn.usage.input, turn.usage.output) == (100, 10)
+    """K-OPENAI-07 a: never zero, so that budgets work, and marked as an estimate."""
+    zeros = {"prompt_tokens": 0, "completion_tokens": 0}
+    fake_llm.reply(
+        openai_chunks({"content": "x" * 40}), openai_chunks({"content": "x" * 40}, usage=zeros)
+    )
+    for _ in range(2):
+        turn = await provider.stream(model_request(user("y" * 400)), RecordingSink())
+        assert (turn.usage.input, turn.usage.output, turn.usage.estimated) == (100, 10, True)
 
 
 async def test_a_server_that_refuses_stream_options_is_asked_once_without_them(

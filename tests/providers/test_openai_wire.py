@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from activities.providers.base import ModelRequest
 from activities.providers.openai_compat import ENDPOINTS
-from activities.providers.openai_wire import build_body, wire_messages
+from activities.providers.openai_messages import wire_messages as build_messages
+from activities.providers.openai_wire import build_body
 from tests.support.model_requests import assistant, call, model_request, result, tool_spec, user
 from zidane_core.content import (
     AudioBlock,
@@ -21,6 +23,10 @@ ROWS = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 
 def _body(provider: str = "openai", **fields: Any) -> dict[str, Any]:
     return build_body(model_request(**fields), ROWS[provider])
+
+
+def wire_messages(request: ModelRequest, provider: str = "openai") -> list[dict[str, Any]]:
+    return build_messages(request, ROWS[provider])
 
 
 def test_a_whole_request() -> None:
@@ -135,7 +141,7 @@ def test_documents_and_sound_go_natively_only_where_they_are_taken() -> None:
         DocumentBlock(media_type="application/pdf", data="aGk=", name="a.pdf"),
         AudioBlock(media_type="audio/mpeg", data="aGk="),
     )
-    native = wire_messages(model_request(message), has_documents=True)
+    native = wire_messages(model_request(message))
     assert native[0]["content"] == [
         {
             "type": "file",
@@ -143,7 +149,7 @@ def test_documents_and_sound_go_natively_only_where_they_are_taken() -> None:
         },
         {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "mp3"}},
     ]
-    assert wire_messages(model_request(message))[0]["content"] == [
+    assert wire_messages(model_request(message), "openai_compat")[0]["content"] == [
         {"type": "text", "text": "[document: application/pdf, 4 b64 bytes]"},
         {"type": "text", "text": "[audio: audio/mpeg, 4 b64 bytes]"},
     ]
