@@ -20,6 +20,7 @@ from zidane_core.content import (
     TextBlock,
     ToolResultBlock,
 )
+from zidane_core.context.cleaning import cleaned
 from zidane_core.session import Message
 
 log = logging.getLogger("zidane.content_refs")
@@ -132,10 +133,10 @@ def _filled(message: Message, data: Mapping[tuple[str, str], str | None]) -> Mes
         if isinstance(block, ToolResultBlock) and not isinstance(block.output, str):
             if any(map(_is_open, block.output)):
                 parts = tuple(_closed(part, data) for part in block.output)
-                content.append(block.model_copy(update={"output": parts}))
+                content.append(cleaned(block.model_copy(update={"output": parts})))
                 continue
         elif _is_open(block):
-            content.append(_closed(block, data))
+            content.append(cleaned(_closed(block, data)))
             continue
         content.append(block)
     unchanged = all(new is old for new, old in zip(content, message.content, strict=True))

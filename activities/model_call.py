@@ -4,6 +4,7 @@ Used by turns and by decisions, so that both send healthy requests and count the
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 MIN_SECRET_CHARS = 6
 """Shorter keys are placeholders such as `none`, which stand in ordinary sentences."""
+MAX_TOLD_CHARS = 12
+"""More of a key's beginning than this is never shown: `sk-ant-` is no secret yet."""
 
 
 async def call_model(
@@ -128,8 +131,10 @@ def _without_secrets(failure: ProviderFailure, secrets: tuple[str, ...]) -> Prov
     message, code = failure.message, failure.provider_code
     for secret in secrets:
         if len(secret) >= MIN_SECRET_CHARS:
-            message = message.replace(secret, "[key removed]")
-            code = code and code.replace(secret, "[key removed]")
+            # Its head is enough: a long message may have been cut inside the key.
+            head = re.compile(re.escape(secret[:MAX_TOLD_CHARS]) + r"[\w.-]*")
+            message = head.sub("[key removed]", message.replace(secret, "[key removed]"))
+            code = code and head.sub("[key removed]", code)
     if (message, code) == (failure.message, failure.provider_code):
         return failure
     return failure.model_copy(update={"message": message, "provider_code": code})

@@ -125,14 +125,17 @@ async def test_refs_reach_the_wire_as_content_and_the_messages_keep_refs(
     fake_llm.reply(anthropic_turn({"type": "text", "text": "a cat"}))
 
     async def resolve(block: Any) -> Mapping[str, str]:
-        return {"data": f"data-of-{block.ref}"}
+        # What is no base64 would be refused by the service, so it goes out as a marker.
+        return {"data": "QUFB" if block.ref == "cat" else "no base64!"}
 
     picture = ImageBlock(media_type="image/png", ref="cat")
-    asked = model_request(user("what is this?", picture))
+    broken = ImageBlock(media_type="image/png", ref="broken")
+    asked = model_request(user("what is this?", picture, broken))
     agent = Agent("a", resolve_content_ref=resolve)
     await call_model(deps, "anthropic", asked, RecordingSink(), agent=agent)
     source = fake_llm.bodies[0]["messages"][0]["content"][1]["source"]
-    assert source == {"type": "base64", "media_type": "image/png", "data": "data-of-cat"}
+    assert source == {"type": "base64", "media_type": "image/png", "data": "QUFB"}
+    assert fake_llm.bodies[0]["messages"][0]["content"][2]["type"] == "text"
     assert asked.messages[0].content[1] is picture
 
 

@@ -49,7 +49,7 @@ def _without_times(stats: Any) -> Any:
 
 async def played(folder: Path, dialect: Dialect, faults: list[list[Fault]]) -> Played:
     """Run the conversation on a store of its own."""
-    folder.mkdir()
+    folder.mkdir()  # noqa: ASYNC240 -- one folder, before anything runs
     bodies: list[int] = []
 
     @tool(idempotent=False)
@@ -80,10 +80,12 @@ async def played(folder: Path, dialect: Dialect, faults: list[list[Fault]]) -> P
             model_options={"api": "chat"},
         )
         runtime = InlineRuntime(deps, request)
-        result = await runtime.run()
-        session = await canonical_session(store, runtime.session_id, folder)
-        await providers.close()
-    await store.close()
+        try:
+            result = await runtime.run()
+            session = await canonical_session(store, runtime.session_id, folder)
+        finally:
+            await providers.close()
+            await store.close()
     assert result.status == "completed"
     assert result.text == f"Turn {TURNS - 1}."
     return Played(flaky, session, result.stats, bodies)
@@ -94,7 +96,7 @@ async def played(folder: Path, dialect: Dialect, faults: list[list[Fault]]) -> P
 async def test_a_provider_that_fails_at_every_call_leaves_no_trace_in_the_run(
     tmp_path: Path, dialect: Dialect, seed: int
 ):
-    """PROV-03, PROV-05, PROV-08, PROV-16, USE-05, K-ANTHROPIC-01, K-ANTHROPIC-02, K-OPENAI-10.
+    """PROV-03, PROV-05, PROV-08, PROV-16, USE-05, K-ANTHROPIC-01, K-OPENAI-10.
 
     One transcript, each answer bought once, each tool run once, the same stats.
     """

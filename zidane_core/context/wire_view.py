@@ -1,26 +1,42 @@
 """The wire view: from the path of turns to the messages of a request.
 
-Order of the passes (LOOP-15): drop turns that no model may see, leave out what repairs of the
-history name, then mend the pairing. Each pass is a pure function of the turns before it, so a
-longer path keeps its prefix; only a new repair changes it.
+Order of the passes up to `context:transform` (LOOP-15): drop turns that no model may see, start
+from the latest summary, leave out what repairs of the history name, then mend the pairing. Each
+is a pure function of the turns before it, so a longer path keeps its prefix; only a new summary
+and a new repair change it. What comes after `context:transform` is in `context.passes`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from zidane_core.content import (
     AudioBlock,
+    CompactSummaryBlock,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
+    ToolCallBlock,
     ToolResultBlock,
     VideoBlock,
 )
+from zidane_core.context.media import handles_of
 from zidane_core.context.pairing import Pairing, Repair
 from zidane_core.context.repairs import furthest, left_out
+from zidane_core.context.summaries import Compacted, compacted_by, is_summary
 from zidane_core.errors import HistoryRepairKind
 from zidane_core.session import HistoryRepair, Message, Turn
+
+
+@dataclass(frozen=True)
+class WireFacts:
+    """What messages do not say of themselves; it outlives what hooks make of them."""
+
+    runs: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
+    """The run of each call, by its id on the wire."""
+    handles: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The handle of each attachment of the path, by its base64 or ref; the first one counts."""
 
 
 class WireView:
@@ -29,11 +45,17 @@ class WireView:
     Args:
         reach: For each repair of the history in effect, the index of the last turn it touches.
 
-    Implements: LOOP-15, SESS-02, SESS-11, CTL-11.
+    Implements: LOOP-15, SESS-02, SESS-11, CTL-11, CMP-11.
     """
 
     def __init__(self, reach: Mapping[HistoryRepairKind, int] | None = None) -> None:
         self._reach = reach or {}
+        self._begin(Compacted())
+
+    def _begin(self, compacted: Compacted) -> None:
+        self._compacted = compacted
+        self._runs: dict[str, str | None] = {}
+        self._handles: dict[str, str] = {}
         self._pairing = Pairing()
         self._messages: list[Message] = []
         self._repairs: list[Repair] = []
@@ -52,6 +74,16 @@ class WireView:
     def assistant_turns(self) -> int:
         """Assistant turns on the path that count for a model."""
         return self._assistant_turns
+
+    @property
+    def facts(self) -> WireFacts:
+        """What the later passes need to know of the path; it grows with the view."""
+        return WireFacts(self._runs, self._handles)
+
+    @property
+    def compacted(self) -> Compacted:
+        """What the summaries of the path leave of it."""
+        return self._compacted
 
     def covers(self, path: Sequence[Turn]) -> bool:
         """Say whether the view was built from the head of this path."""
@@ -74,7 +106,18 @@ class WireView:
         return self._reach == reach
 
     def extend(self, path: Sequence[Turn]) -> None:
-        """Take in the turns of the path that are not in the view yet; it must cover the path."""
+        """Take in the turns of the path that are not in the view yet; it must cover the path.
+
+        A new summary builds the view anew, once.
+        """
+        new = path[self._turns :]
+        if any(map(is_summary, new)):
+            self._begin(compacted_by(new, self._compacted))
+            summary = self._compacted.summary
+            index = next(at for at, turn in enumerate(path) if turn is summary)
+            opening = path[index].model_copy(update={"content": self._compacted.opening})
+            # A summary stands for both sides, so it speaks to the model.
+            self._append(opening.model_copy(update={"role": "user"}), index)
         for index in range(self._turns, len(path)):
             self._add(path[index])
 
@@ -104,15 +147,28 @@ class WireView:
             return
         if turn.role == "assistant":
             self._assistant_turns += 1
+        for source, handle in handles_of(turn):
+            self._handles.setdefault(source, handle)
+        content = self._compacted.left_of(turn)
+        same = content is turn.content
+        self._append(turn if same else turn.model_copy(update={"content": content}), index)
+
+    def _append(self, turn: Turn, index: int) -> None:
+        """Append the turn's message; `index` is its place on the path."""
         content = turn.content
         for kind, through in self._reach.items():
             if index <= through:
                 content = left_out(kind, turn.model_copy(update={"content": content}))
         content = _sendable(content)
         self._size += sum(map(_block_size, content))
-        if content:
-            message = Message(role=turn.role, content=content)
-            self._messages.extend(self._pairing.add(message, self._repairs))
+        if not content:
+            return
+        role = "assistant" if turn.role == "assistant" else "user"
+        made = self._pairing.add(Message(role=role, content=content), self._repairs)
+        self._messages.extend(made)
+        if role == "assistant" and made:
+            calls = (b for b in made[-1].content if isinstance(b, ToolCallBlock))
+            self._runs.update((call.id, turn.run_id) for call in calls)
 
 
 def view_of(
@@ -151,5 +207,7 @@ def _block_size(block: ContentBlock) -> int:
             return len(output) if isinstance(output, str) else sum(map(_block_size, output))
         case ImageBlock() | AudioBlock() | VideoBlock() | DocumentBlock():
             return len(block.data or "")
+        case CompactSummaryBlock():
+            return len(block.summary)
         case _:
             return 256
