@@ -3,24 +3,41 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from zidane_core.decisions import CancelFlag, Decide
 from zidane_core.errors import AgentError, OperationTimeoutError
-from zidane_core.hooks import HOOKS, Handler, HookContext
+from zidane_core.hooks import HOOKS, Handler, HookContext, HookPayload
 
 log = logging.getLogger("zidane.hooks")
-P = TypeVar("P", bound=HookContext)
+P = TypeVar("P", bound=HookPayload)
+
+DeciderOf = Callable[["HookBus", str, HookContext, CancelFlag], Decide]
+"""Gives an event's handlers their `decide`; the flag is set when they are told to stop."""
 
 
 class HookBus:
     """Fires events to the handlers of one run.
 
-    Implements: HOOK-01, HOOK-04, HOOK-05, HOOK-07.
+    Args:
+        handlers: By event, in order.
+        timeout_ms: For the events that are timed; 0 is no limit.
+        decider: Makes `decide` for handlers; None leaves them without.
+
+    Implements: HOOK-01, HOOK-02, HOOK-04, HOOK-05, HOOK-07.
     """
 
-    def __init__(self, handlers: Mapping[str, tuple[Handler, ...]], *, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, tuple[Handler, ...]],
+        *,
+        timeout_ms: int,
+        decider: DeciderOf | None = None,
+    ) -> None:
         self._handlers = handlers
+        self._decider = decider
         self._timeout_s = timeout_ms / 1000 if timeout_ms > 0 else None
 
     def handles(self, name: str) -> bool:
@@ -41,10 +58,14 @@ class HookBus:
             AgentError: A handler of a fail-closed event raised.
         """
         spec = HOOKS[name]
-        for handler in self._handlers.get(name, ()):
+        handlers = self._handlers.get(name, ())
+        stop = threading.Event()
+        if handlers and self._decider is not None and isinstance(payload, HookContext):
+            payload.attach_decide(self._decider(self, name, payload, stop))
+        for handler in handlers:
             try:
                 async with asyncio.timeout(self._timeout_s if spec.is_timed else None):
-                    await _call(handler, payload)
+                    await _call(handler, payload, stop)
             except TimeoutError as error:
                 text = f"A handler of {name!r} ({_name(handler)}) took over {self._timeout_s} s."
                 if spec.fail_closed:
@@ -63,12 +84,16 @@ class HookBus:
         return payload
 
 
-async def _call(handler: Handler, payload: HookContext) -> None:
+async def _call(handler: Handler, payload: HookPayload, stop: threading.Event) -> None:
     if inspect.iscoroutinefunction(handler):
         await handler(payload)
         return
     # A plain handler may block (K-TEMPORAL-04), so it gets a thread, like a plain tool body.
-    outcome = await asyncio.to_thread(handler, payload)
+    try:
+        outcome = await asyncio.to_thread(handler, payload)
+    except asyncio.CancelledError:
+        stop.set()
+        raise
     if inspect.isawaitable(outcome):
         await outcome
 

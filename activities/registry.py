@@ -10,6 +10,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.call_tool import call_tool
+from activities.decide import decide_for_client
 from activities.dependencies import Attempt, CancelReason, Dependencies
 from activities.failures import application_error, worker_shutdown
 from activities.finish_run import finish_run
@@ -17,6 +18,7 @@ from activities.heartbeat import heartbeating
 from activities.host_call import host_call
 from activities.start_run import start_run
 from activities.stream_turn import stream_turn
+from zidane_core.decisions import DECIDE
 from zidane_core.receipts import Receipt
 from zidane_core.requests import (
     ActivityRequest,
@@ -44,7 +46,7 @@ MAX_RECEIPT_BYTES = 4 * MAX_PAYLOAD_BYTES
 
 
 def all_activities(deps: Callable[[], Dependencies]) -> list[Callable[..., Any]]:
-    """Return the activities for `Worker(activities=...)`.
+    """Return the activities of runs, one for each kind of request.
 
     Args:
         deps: Gives what they need; asked at each call, as it exists only while a worker runs.
@@ -71,6 +73,26 @@ def _activity(
         except Exception as error:
             raise application_error(error, attempt=info.attempt) from error
         return _checked(kind, receipt)
+
+    return run
+
+
+def decide_activity(deps: Callable[[], Dependencies]) -> Callable[..., Any]:
+    """Return the activity of `ZidaneDecide`, which belongs to no run.
+
+    Its answer is an outcome: what goes wrong with a decision is told, not raised.
+    """
+
+    @activity.defn(name=DECIDE)
+    async def run(payload: Any) -> Any:
+        try:
+            async with heartbeating():
+                outcome = await decide_for_client(deps(), payload)
+        except asyncio.CancelledError:
+            if _cancel_reason() == "shutdown":
+                raise worker_shutdown() from None
+            raise
+        return outcome.packed()
 
     return run
 

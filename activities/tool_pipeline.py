@@ -13,9 +13,12 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from activities.decide import Decider, Scope
+from activities.decision_ids import DecisionIds
 from activities.dependencies import Attempt, Dependencies
 from activities.hook_bus import HookBus
 from activities.loop_events import run_event
+from activities.output import output_tool, problem_of_answer
 from activities.tool_bodies import BodyRunner, check_arguments
 from activities.tool_output import bounded_output
 from zidane_core.arguments import coerce_arguments
@@ -30,6 +33,7 @@ from zidane_core.hooks import (
     ToolTransform,
 )
 from zidane_core.manifest import RunManifest
+from zidane_core.output import OUTPUT_TOOL
 from zidane_core.requests import CallTool
 from zidane_core.tool_state import ToolStateView
 from zidane_core.tools import ToolOutcome, blocked_result
@@ -148,7 +152,7 @@ class ToolPipeline:
             await self._hooks.fire("tool:after", after)
 
     async def _admitted(self) -> Outcome:
-        tool = self._deps.agent(self._manifest.agent).tools.get(self._block.name)
+        tool = self._tool()
         if self._spec is None or tool is None:
             return await self._unknown()
         if self._hooks.handles("tool:gate"):
@@ -161,12 +165,24 @@ class ToolPipeline:
         if self._block.invalid is not None:
             return await self._rejected(f"the arguments are not valid JSON: {self._block.invalid}")
         arguments = coerce_arguments(self._block.input, self._spec.input_schema)
-        problem = check_arguments(tool, arguments)
+        problem = self._problem(tool, arguments)
         if problem is not None:
             return await self._rejected(problem)
         if self._hooks.handles("tool:before"):
             await self._hooks.fire("tool:before", ToolHook(**self._hook_fields))
         return await self._body(tool, arguments)
+
+    def _tool(self) -> Tool | None:
+        schema = self._manifest.behavior.output_schema
+        if schema is not None and self._block.name == OUTPUT_TOOL:
+            return output_tool(schema)
+        return self._deps.agent(self._manifest.agent).tools.get(self._block.name)
+
+    def _problem(self, tool: Tool, arguments: Json) -> str | None:
+        schema = self._manifest.behavior.output_schema
+        if schema is not None and tool.name == OUTPUT_TOOL:
+            return problem_of_answer(schema, arguments)
+        return check_arguments(tool, arguments)
 
     async def _body(self, tool: Tool, arguments: Json) -> Outcome:
         context = self._context()
@@ -188,7 +204,7 @@ class ToolPipeline:
 
     def _context(self) -> ToolContext:
         request, manifest = self._request, self._manifest
-        return ToolContext(
+        context = ToolContext(
             call_id=self._block.id,
             run_id=request.run_id,
             session_id=request.session_id,
@@ -205,6 +221,18 @@ class ToolPipeline:
             emit_progress=self._progress,
             call_nested=self._call_nested,
         )
+        scope = Scope(
+            mint=DecisionIds(request.run_id, "call", self._block.id),
+            targets=manifest.targets,
+            run_id=request.run_id,
+            session_id=request.session_id,
+            attempt=self._attempt.number,
+            # Read late: whoever runs the body puts its own flag there.
+            is_stopped=lambda: context.cancelled.is_set(),
+        )
+        agent = self._deps.agent(manifest.agent)
+        context.decide = Decider(self._deps, agent, self._hooks, scope)
+        return context
 
     async def _call_nested(self, name: str, arguments: Json, line: int | None) -> ToolOutput:
         """Run another tool for the body; recorded on this call's result, never a turn of its own.

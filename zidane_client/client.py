@@ -12,12 +12,14 @@ from activities.store import Store
 from worker import connect, connect_to
 from worker import task_queue as configured_task_queue
 from zidane_client.connection import Connection, configured_address
+from zidane_client.deciding import decide
 from zidane_client.handle import RunHandle
 from zidane_client.listing import RunSummary, find_run, list_summaries
 from zidane_client.starting import ModelChoice, start_run
 from zidane_core.agent import Agent
 from zidane_core.behavior import AgentBehavior, ThinkingLevel
 from zidane_core.content import Prompt
+from zidane_core.decisions import DecisionOutcome, DecisionRequest
 from zidane_core.runs import OnProviderFailure
 
 
@@ -119,6 +121,31 @@ class ZidaneClient:
             },
         )
         return RunHandle(self.connection, session_id=session, run_id=run)
+
+    async def decide(
+        self,
+        request: DecisionRequest | Mapping[str, Any],
+        *,
+        agent: str | Agent | None = None,
+        throw: bool = False,
+    ) -> DecisionOutcome:
+        """Ask a small model typed questions about some evidence, once; outside any run.
+
+        Made on a worker, which has the keys. When no worker polls the task queue the answer is a
+        failure of reason `unavailable`, some seconds after the request's time limit.
+
+        Args:
+            request: Evidence and questions, 256 KiB at most.
+            agent: Whose options, models and `decision:*` hooks count; None wants a model as
+                `provider:model` in the request.
+            throw: Raise instead of returning a failure.
+
+        Raises:
+            DecisionError: Only with `throw`.
+
+        Implements: DEC-01.
+        """
+        return await decide(self.connection, request, agent, throw=throw)
 
     async def handle(self, id: str) -> RunHandle:
         """Return the run that a session id, a run id, or a unique beginning of one names.

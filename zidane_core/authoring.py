@@ -8,24 +8,17 @@ and is not part of the schema. Bodies run in activities, never in a workflow.
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, get_type_hints, overload
+from typing import Any, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, JsonValue, create_model
 
 from zidane_core.behavior import AgentBehavior
 from zidane_core.content import ToolOutput
+from zidane_core.decisions import CancelFlag, Decide, NoDecisions
 from zidane_core.errors import InvalidRequestError
 from zidane_core.tool_state import ToolStateView
 from zidane_core.tools import DEFAULT_TOOL_TIMEOUT_MS, ToolOutcome, ToolSpec
 from zidane_core.values import Json
-
-
-class CancelFlag(Protocol):
-    """Whether the call has been told to stop; for bodies that run in a thread."""
-
-    def is_set(self) -> bool:
-        """Say whether the call should stop."""
-        ...
 
 
 class _NeverCancelled:
@@ -74,6 +67,9 @@ class ToolContext:
     """Sends a line to whoever watches the run; live only, never stored."""
     call_nested: Callable[[str, Json, int | None], Awaitable[ToolOutput]] = _no_nested_calls
     """What `call_tool` calls."""
+    decide: Decide = field(default_factory=NoDecisions)
+    """Asks a small model typed questions: `await ctx.decide(...)`, or `ctx.decide.wait(...)` in a
+    plain body; fails as `aborted` once `cancelled` is set (DEC-01)."""
     outcome: ToolOutcome | None = None
     metadata: Json = field(default_factory=dict[str, JsonValue])
     """Facts for hooks and hosts, stored with the result; the model never sees them (TOOL-10)."""

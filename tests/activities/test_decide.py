@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from activities.decide import DecisionIds
 from activities.decision_call import choose, time_limit_ms
+from activities.decision_ids import DecisionIds
 from activities.providers.base import (
     ModelRequest,
     ModelTurn,
@@ -261,6 +261,17 @@ async def test_a_decision_that_nobody_can_make_is_unavailable_and_says_what_to_d
     off = place.decider(played(), agent=Agent("a", decisions=DecisionOptions(enabled=False)))
     assert not off.available
     assert failure(await off(REQUEST)).reason == "unavailable"
+
+
+async def test_a_bare_model_of_the_agent_names_no_provider_to_ask(place: Place):
+    """DEC-06."""
+    model = played()
+    agent = Agent("a", model=["claude-sonnet-5-5", "other:x"])
+    outcome = await place.decider(model, agent=agent)(REQUEST)
+    assert isinstance(outcome, DecisionSuccess)
+    unasked = place.decider(agent=agent, deps=place.deps(played(name="other")))
+    assert isinstance(answer := await unasked(REQUEST), DecisionSuccess)
+    assert answer.provider == "other"
 
 
 async def test_available_asks_nobody_and_keeps_in_mind_what_the_service_did_not_know(place: Place):

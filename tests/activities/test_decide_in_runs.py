@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from activities.decide import DecisionIds
 from activities.decide_inline import decide_inline
+from activities.decision_ids import DecisionIds
 from activities.hook_bus import HookBus
 from tests.support.decisions import REQUEST, Hanging, Place, by_kind, failure, place, played
 from tests.support.inline_runs import bench, calls, says
