@@ -19,6 +19,7 @@ from zidane_core.content import (
     tool_output_byte_length,
     tool_result_to_text,
 )
+from zidane_core.context.stale_reads import OUTCOME_KEY, stale_read_notice
 from zidane_core.errors import StoreError
 from zidane_core.hooks import ToolStateCommitFailed
 from zidane_core.manifest import RunManifest
@@ -118,6 +119,7 @@ class _Call:
 
     async def finish(self, outcome: Outcome) -> ToolCalled:
         """Store the result with the call's state ops, and fire `tool:after`."""
+        await self._tell_stale_reads(outcome)
         ops = self._state.commit(self._block.id)
         receipt = ToolCalled(
             is_error=outcome.is_error,
@@ -144,6 +146,28 @@ class _Call:
             return None
         return verdict_on_call(tool_result_to_text(outcome.output), is_error=outcome.is_error)
 
+    async def _tell_stale_reads(self, outcome: Outcome) -> None:
+        """Add to an edit's own result that an earlier read is no longer true (FILE-08)."""
+        if self._manifest.behavior.elide_stale_reads != "notice" or outcome.is_error:
+            return
+        request = self._request
+        turns = await self._deps.store.path(request.session_id, request.turn_id)
+        result = self._result(outcome)
+        notice = stale_read_notice(turns, request.run_id, self._block, result)
+        if notice is not None and isinstance(outcome.output, str):
+            outcome.output = f"{outcome.output}\n{notice}"
+
+    def _result(self, outcome: Outcome) -> ToolResultBlock:
+        reported: Json = {} if outcome.outcome is None else {OUTCOME_KEY: outcome.outcome}
+        return ToolResultBlock(
+            call_id=self._block.id,
+            output=outcome.output,
+            is_error=outcome.is_error,
+            duration_ms=outcome.duration_ms,
+            metadata={**outcome.metadata, **reported} or None,
+            calls=outcome.calls,
+        )
+
     async def _store(self, outcome: Outcome, receipt: ToolCalled) -> Json:
         request = self._request
         done = run_event(
@@ -167,14 +191,7 @@ class _Call:
             call_id=self._block.id,
             name=self._block.name,
             attempt=self._attempt.number,
-            result=ToolResultBlock(
-                call_id=self._block.id,
-                output=outcome.output,
-                is_error=outcome.is_error,
-                duration_ms=outcome.duration_ms,
-                metadata=outcome.metadata or None,
-                calls=outcome.calls,
-            ),
+            result=self._result(outcome),
             receipt=receipt.packed(),
             ops=receipt.ops,
             interrupted=outcome.is_interrupted,

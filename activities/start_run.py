@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from activities.context_passes import check_compactor
 from activities.dependencies import Attempt, Dependencies
 from activities.early_parts import check_parts
 from activities.loop_events import run_event, store_events
@@ -117,6 +118,7 @@ async def resolve(deps: Dependencies, wanted: RunRequest, agent: Agent) -> RunMa
     deps.hooks(manifest)
     check_output(manifest)
     check_decay(manifest, agent)
+    check_compactor(manifest, agent)
     return manifest
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from activities.attachments import SessionAttachments
 from activities.decide import Decider, Scope
 from activities.decision_ids import DecisionIds
 from activities.dependencies import Attempt, Dependencies
@@ -220,6 +221,9 @@ class ToolPipeline:
             attempt=self._attempt.number,
             emit_progress=self._progress,
             call_nested=self._call_nested,
+            attachments=SessionAttachments(
+                self._deps.store, request.session_id, request.turn_id, self._loop
+            ),
         )
         scope = Scope(
             mint=DecisionIds(request.run_id, "call", self._block.id),

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from activities.context_passes import pass_messages
 from activities.dependencies import Dependencies
 from activities.hook_bus import HookBus
 from activities.providers.base import ModelRequest, takes_schema
@@ -63,12 +64,15 @@ async def build_turn_request(
     if hooks.handles("context:transform"):
         context = ContextTransform(**ids, turn_id=request.turn_id, messages=list(messages))
         messages = tuple((await hooks.fire("context:transform", context)).messages)
+    provider = deps.providers.get(provider_name)
+    messages = await pass_messages(
+        deps, manifest, (provider_name, model), provider.capabilities, view, messages
+    )
     system = manifest.system
     if hooks.handles("system:transform"):
         prompt = SystemPrompt(**ids, system=system, turn_id=request.turn_id)
         system = (await hooks.fire("system:transform", prompt)).system
     behavior = manifest.behavior
-    provider = deps.providers.get(provider_name)
     schema = behavior.output_schema
     is_native = schema is not None and takes_schema(provider, model, manifest.model_options)
     output_tool = None if is_native else manifest.output_tool

@@ -8,12 +8,12 @@ and is not part of the schema. Bodies run in activities, never in a workflow.
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_type_hints, overload
+from typing import Any, Protocol, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, JsonValue, create_model
 
 from zidane_core.behavior import AgentBehavior
-from zidane_core.content import ToolOutput
+from zidane_core.content import ResultContent, ToolOutput
 from zidane_core.decisions import CancelFlag, Decide, NoDecisions
 from zidane_core.errors import InvalidRequestError
 from zidane_core.tool_state import ToolStateView
@@ -32,6 +32,27 @@ def _ignore_progress(_: str) -> None:
 
 async def _no_nested_calls(name: str, arguments: Json, line: int | None) -> ToolOutput:
     raise ToolError(f"Tool {name!r} cannot be called from here (line {line}): {arguments}.")
+
+
+class Attachments(Protocol):
+    """Attachments of the session by handle, such as `attachment://<turn>/1` (MED-01)."""
+
+    async def __call__(self, handle: str) -> ResultContent | None:
+        """Return the attachment; None when the handle names none of this conversation."""
+        ...
+
+    def wait(self, handle: str) -> ResultContent | None:
+        """Return the same in a plain body, which runs in a thread."""
+        ...
+
+
+class _NoAttachments:
+    async def __call__(self, handle: str) -> ResultContent | None:
+        return self.wait(handle)
+
+    def wait(self, handle: str) -> ResultContent | None:
+        del handle
+        return None
 
 
 class ToolError(Exception):
@@ -70,6 +91,8 @@ class ToolContext:
     decide: Decide = field(default_factory=NoDecisions)
     """Asks a small model typed questions: `await ctx.decide(...)`, or `ctx.decide.wait(...)` in a
     plain body; fails as `aborted` once `cancelled` is set (DEC-01)."""
+    attachments: Attachments = field(default_factory=_NoAttachments)
+    """Attachments that a conversation shows as handles only."""
     outcome: ToolOutcome | None = None
     metadata: Json = field(default_factory=dict[str, JsonValue])
     """Facts for hooks and hosts, stored with the result; the model never sees them (TOOL-10)."""

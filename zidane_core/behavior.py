@@ -11,13 +11,9 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from zidane_core.context_options import (
-    AutoCompactConfig,
     CompactSkip,
     MediaBudget,
     StaleReads,
-    ToolDisclosure,
-    ToolSearch,
-    read_auto_compact,
     read_fraction,
     read_stale_reads,
 )
@@ -175,18 +171,12 @@ class AgentBehavior(UserInput):
     """Newest messages that `tail` never touches (CMP-03)."""
     compact_skip: CompactSkip | None = None
     """When `tail` is left out (CMP-07)."""
-    auto_compact: Annotated[AutoCompactConfig | None, BeforeValidator(read_auto_compact)] = None
-    """Summarise the older turns when the window fills up; true is all defaults (CMP-09)."""
     context_window: int | None = Field(default=None, ge=1)
     """Tokens of the model's window, over what the catalogue and the provider say (CMP-10)."""
     media_keep_turns: int | None = Field(default=None, ge=0)
     """Newest messages that keep their media, 0 none; None is off (MED-01)."""
     media_budget: MediaBudget | None = None
     """Media of a request before the oldest is left out; not with `media_keep_turns` (MED-02)."""
-    tool_disclosure: ToolDisclosure = "eager"
-    """`lazy` lists MCP tools by name and lets the model look for them (DISC-01)."""
-    tool_search: ToolSearch = ToolSearch()
-    """How lazy tools are found and called (DISC-03)."""
     extensions: Mapping[str, JsonValue] | None = None
     """The host's own settings; tools see them, the runtime never reads them (RUN-23)."""
 

@@ -53,6 +53,7 @@ class AnthropicProvider:
         server_tools=True,
         cache_ttl=True,
         structured_output=True,
+        max_request_bytes=32_000_000,
     )
 
     meta = ProviderMeta(default_model="claude-sonnet-5-5", decision_model="claude-haiku-5-5")

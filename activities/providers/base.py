@@ -31,6 +31,8 @@ class ProviderCapabilities:
     """Builds requests of the messages; without it they are handed over as they are stored."""
     max_media_per_request: int | None = None
     """Images and documents that one request may carry; None is unlimited."""
+    max_request_bytes: int | None = None
+    """Bytes that one request may have; None is not known."""
     adaptive_budget_is_envelope: bool = False
     """With `thinking: adaptive` a budget caps the whole answer, so it never decays (THNK-08)."""
     server_tools: bool = False

@@ -13,6 +13,7 @@ from activities.toolbox.capping import counted, fit_head, showable, showable_nam
 from activities.toolbox.workspace import Place, Workspace, open_file, read_original, replace_file
 from zidane_core.authoring import ToolContext, ToolError, tool
 from zidane_core.content import ImageBlock, TextBlock, ToolOutput, clean_text
+from zidane_core.context.media import HANDLE_SCHEME
 
 DEFAULT_READ_LINES = 2_000
 DEFAULT_READ_BYTES = 65_536
@@ -59,7 +60,7 @@ def read_file(
 
     Args:
         ctx: The call.
-        path: In the workspace.
+        path: In the workspace, or the handle of an attachment of the conversation.
         offset: First line, from 1.
         limit: Lines; 2,000 when None.
         max_bytes: UTF-8 bytes of the page, its note not counted; 65,536 when None. Images are
@@ -73,8 +74,10 @@ def read_file(
     Raises:
         ToolError: The file is missing (lists near names), binary, a folder, or too short.
 
-    Implements: FILE-01, FILE-02, K-TEMPORAL-01.
+    Implements: FILE-01, FILE-02, MED-01, K-TEMPORAL-01.
     """
+    if path.startswith(HANDLE_SCHEME):
+        return _attachment(ctx, path)
     place = Workspace.at(ctx.workspace).place(path)
     ctx.metadata["path"] = place.shown
     budget = min(max_bytes or DEFAULT_READ_BYTES, MAX_READ_BYTES)
@@ -90,6 +93,17 @@ def read_file(
     except FileNotFoundError as error:
         raise ToolError(_missing(place)) from error
     return _page_text(page)
+
+
+def _attachment(ctx: ToolContext, handle: str) -> ToolOutput:
+    """Return an attachment of the conversation, which a request showed as its handle only."""
+    found = ctx.attachments.wait(handle)
+    if found is None:
+        raise ToolError(
+            f"{handle!r} names no attachment of this conversation. Use a handle as it stands in "
+            "the conversation, or the path of a file."
+        )
+    return (TextBlock(text=handle), found)
 
 
 @dataclass
