@@ -37,6 +37,10 @@ CORPUS = (
     "too_many_tokens",
     "a_request_that_is_wrong",
     "signals_that_cannot_be_read",
+    "an_output_after_two_reminders",
+    "an_output_beside_another_call",
+    "a_context_that_is_too_long",
+    "a_history_that_is_mended_once",
 )
 CONTINUED = "a_run_that_continued_as_new"
 """The second history of a chain: it starts from a carried state."""
