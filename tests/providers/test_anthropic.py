@@ -340,6 +340,7 @@ def test_what_the_wire_can_carry_is_declared() -> None:
         server_tools=True,
         cache_ttl=True,
         structured_output=True,
+        max_request_bytes=32_000_000,
     )
 
 
