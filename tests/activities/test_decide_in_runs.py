@@ -23,7 +23,7 @@ from zidane_core import (
     ToolError,
     tool,
 )
-from zidane_core.decisions import CancelFlag, Decide
+from zidane_core.decisions import CancelFlag, Decide, NoDecisions
 from zidane_core.errors import InvalidRequestError
 from zidane_core.hooks import (
     HOOKS,
@@ -215,3 +215,12 @@ async def test_a_decision_can_be_made_without_temporal_or_a_worker():
     assert outcome.ok
     with pytest.raises(DecisionError, match="No model for decisions"):
         await decide_inline(None, REQUEST, throw=True)
+
+
+def test_a_payload_is_made_and_compared_without_decide():
+    """HOOK-03: whoever fires an event builds the plain shape; only handlers see more."""
+    made, same = (SessionEvent(run_id="r", session_id="s") for _ in range(2))
+    made.attach_decide(NoDecisions())
+    assert made == same
+    assert dataclasses.asdict(made) == dataclasses.asdict(same)
+    assert all("decide" not in dataclasses.asdict(payload) for payload in (made, same))

@@ -4,7 +4,7 @@ The streams follow the service's reference of events and the SDK's types; no key
 record the service itself.
 """
 
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from anthropic.types.beta import BetaStopReason
@@ -12,10 +12,19 @@ from anthropic.types.beta import BetaStopReason
 from activities.providers.anthropic import AnthropicProvider
 from activities.providers.anthropic_stream import FINISH_REASONS
 from tests.support.fake_llm import FakeLLM
-from tests.support.model_requests import RecordingSink, failure_of
-from tests.support.wire_pairs import asked_request, packed_turn, pairs_of, recorded_reply
+from tests.support.model_requests import RecordingSink
+from tests.support.wire_pairs import (
+    BLOCK_TYPES,
+    asked_request,
+    blocks_of,
+    failures_of,
+    finish_reasons_of,
+    pairs_of,
+    play,
+    recorded_reply,
+)
 from tests.support.wire_validators import validate_anthropic
-from zidane_core.errors import ClassifiedErrorKind, ProviderError
+from zidane_core.errors import ClassifiedErrorKind
 from zidane_core.usage import TurnFinishReason
 
 PAIRS = pairs_of("anthropic")
@@ -27,24 +36,14 @@ async def test_a_recorded_call_is_sent_and_read_as_it_was(fake_llm: FakeLLM, nam
     """PROV-13, PROV-14, LOOP-05, ERR-07, USE-01, SESS-05, CACHE-03, K-ANTHROPIC-05."""
     pair = PAIRS[name]
     provider = AnthropicProvider(api_key="sk-test-123456", base_url=fake_llm.url)
-    fake_llm.reply(recorded_reply(pair))
-    if "failure" in pair:
-        with pytest.raises(ProviderError) as raised:
-            await provider.stream(asked_request(pair), RecordingSink())
-        assert failure_of(raised.value).packed() == pair["failure"]
-    else:
-        turn = await provider.stream(asked_request(pair), RecordingSink())
-        assert packed_turn(turn) == pair["turn"]
-    await provider.close()
-    (request,) = fake_llm.requests
-    assert request.body == pair["request"]
+    request = await play(provider, pair, fake_llm)
     assert request.headers.get("anthropic-beta") == pair.get("betas")
     assert validate_anthropic(request.body) == []
 
 
 def test_every_finish_reason_of_this_wire_is_recorded() -> None:
     """LOOP-05: what the service calls an error is a failure."""
-    found = {pair["turn"]["finish_reason"] for pair in PAIRS.values() if "turn" in pair}
+    found = finish_reasons_of(PAIRS.values())
     assert found == set(get_args(TurnFinishReason)) - {"error"}
 
 
@@ -55,7 +54,7 @@ def test_every_stop_reason_of_the_sdk_is_known() -> None:
 
 def test_every_class_of_error_is_recorded() -> None:
     """ERR-07: an abort is our own and never the service's."""
-    failures = [pair["failure"] for pair in PAIRS.values() if "failure" in pair]
+    failures = failures_of(PAIRS.values())
     assert {each["kind"] for each in failures} == set(get_args(ClassifiedErrorKind)) - {"aborted"}
     assert {each.get("status") for each in failures} == STATUSES | {None}
     assert {each.get("repair") for each in failures} == {"thinking", "media", "history", None}
@@ -63,22 +62,8 @@ def test_every_class_of_error_is_recorded() -> None:
 
 def test_every_content_block_is_recorded() -> None:
     """SESS-05: as sent, as received, or as left out."""
-    blocks = [block for pair in PAIRS.values() for block in _blocks(pair)]
-    assert {block["type"] for block in blocks} == {
-        "text",
-        "image",
-        "audio",
-        "video",
-        "document",
-        "tool_call",
-        "tool_result",
-        "thinking",
-        "redacted_thinking",
-        "provider_reasoning",
-        "server_tool_use",
-        "server_tool_result",
-        "compact-summary",
-    }
+    blocks = list(blocks_of(PAIRS.values()))
+    assert {block["type"] for block in blocks} == BLOCK_TYPES
     assert any(block.get("citations") for block in blocks)
 
 
@@ -101,8 +86,3 @@ async def test_what_the_service_changed_in_a_replay_is_counted_and_handed_on(
         "path": "messages.1.content.0",
         "reason": "prefix_binding_mismatch",
     }
-
-
-def _blocks(pair: dict[str, Any]) -> list[dict[str, Any]]:
-    sent = [block for message in pair["asked"]["messages"] for block in message["content"]]
-    return [*sent, *pair.get("turn", {}).get("blocks", ())]

@@ -4,17 +4,23 @@ The streams have the shapes that the services and servers document or are known 
 was at hand to record the services themselves.
 """
 
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
 from activities.providers.openai import OpenAIProvider
 from activities.providers.openai_compat import ENDPOINTS
 from tests.support.fake_llm import FakeLLM
-from tests.support.model_requests import RecordingSink, failure_of
-from tests.support.wire_pairs import asked_request, packed_turn, pairs_of, recorded_reply
+from tests.support.wire_pairs import (
+    BLOCK_TYPES,
+    blocks_of,
+    failures_of,
+    finish_reasons_of,
+    pairs_of,
+    play,
+)
 from tests.support.wire_validators import validate_chat
-from zidane_core.errors import ClassifiedErrorKind, ProviderError
+from zidane_core.errors import ClassifiedErrorKind
 from zidane_core.usage import TurnFinishReason
 
 PAIRS = pairs_of("openai_chat")
@@ -29,50 +35,27 @@ async def test_a_recorded_call_is_sent_and_read_as_it_was(fake_llm: FakeLLM, nam
     provider = OpenAIProvider(
         ROWS[pair["provider"]], api_key="sk-test-123456", base_url=fake_llm.openai_url
     )
-    fake_llm.reply(recorded_reply(pair))
-    if "failure" in pair:
-        with pytest.raises(ProviderError) as raised:
-            await provider.stream(asked_request(pair), RecordingSink())
-        assert failure_of(raised.value).packed() == pair["failure"]
-    else:
-        turn = await provider.stream(asked_request(pair), RecordingSink())
-        assert packed_turn(turn) == pair["turn"]
-    await provider.close()
-    (body,) = fake_llm.bodies
-    assert body == pair["request"]
+    request = await play(provider, pair, fake_llm)
+    body = request.body
     assert validate_chat(body, reasoning_keys=pair["provider"] != "openai") == []
 
 
 def test_every_finish_reason_of_this_api_is_recorded() -> None:
     """LOOP-05: servers know no pause here, and what they call an error is a failure."""
-    found = {pair["turn"]["finish_reason"] for pair in PAIRS.values() if "turn" in pair}
+    found = finish_reasons_of(PAIRS.values())
     assert found == set(get_args(TurnFinishReason)) - {"pause", "error"}
 
 
 def test_every_class_of_error_is_recorded() -> None:
     """ERR-07: an abort is our own and never the service's."""
-    found = {pair["failure"]["kind"] for pair in PAIRS.values() if "failure" in pair}
+    found = {failure["kind"] for failure in failures_of(PAIRS.values())}
     assert found == set(get_args(ClassifiedErrorKind)) - {"aborted"}
 
 
 def test_every_content_block_is_recorded() -> None:
     """SESS-05: as sent, as received, or as left out."""
-    found = {block["type"] for pair in PAIRS.values() for block in _blocks(pair)}
-    assert found == {
-        "text",
-        "image",
-        "audio",
-        "video",
-        "document",
-        "tool_call",
-        "tool_result",
-        "thinking",
-        "redacted_thinking",
-        "provider_reasoning",
-        "server_tool_use",
-        "server_tool_result",
-        "compact-summary",
-    }
+    found = {block["type"] for block in blocks_of(PAIRS.values())}
+    assert found == BLOCK_TYPES
 
 
 @pytest.mark.parametrize("server", SERVERS)
@@ -81,8 +64,3 @@ def test_every_named_server_is_recorded_with_a_call(server: str) -> None:
     own = [pair for name, pair in PAIRS.items() if name.startswith(f"{server}-")]
     turns = [pair["turn"] for pair in own if "turn" in pair]
     assert any(block["type"] == "tool_call" for turn in turns for block in turn["blocks"])
-
-
-def _blocks(pair: dict[str, Any]) -> list[dict[str, Any]]:
-    sent = [block for message in pair["asked"]["messages"] for block in message["content"]]
-    return [*sent, *pair.get("turn", {}).get("blocks", ())]

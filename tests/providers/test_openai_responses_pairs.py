@@ -4,7 +4,7 @@ The streams follow the service's reference of events and the SDK's types; no key
 record the service itself.
 """
 
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
@@ -12,10 +12,16 @@ from activities.providers.openai import OpenAIProvider
 from activities.providers.openai_compat import ENDPOINTS
 from activities.providers.openai_responses_items import SERVER_ITEMS
 from tests.support.fake_llm import FakeLLM
-from tests.support.model_requests import RecordingSink, failure_of
 from tests.support.responses_validator import validate_responses
-from tests.support.wire_pairs import asked_request, packed_turn, pairs_of, recorded_reply
-from zidane_core.errors import ClassifiedErrorKind, ProviderError
+from tests.support.wire_pairs import (
+    BLOCK_TYPES,
+    blocks_of,
+    failures_of,
+    finish_reasons_of,
+    pairs_of,
+    play,
+)
+from zidane_core.errors import ClassifiedErrorKind
 from zidane_core.usage import TurnFinishReason
 
 PAIRS = pairs_of("openai_responses")
@@ -27,54 +33,26 @@ async def test_a_recorded_call_is_sent_and_read_as_it_was(fake_llm: FakeLLM, nam
     """PROV-13, PROV-14, LOOP-05, ERR-07, USE-01, SESS-05."""
     pair = PAIRS[name]
     provider = OpenAIProvider(OPENAI, api_key="sk-test-123456", base_url=fake_llm.openai_url)
-    fake_llm.reply(recorded_reply(pair))
-    if "failure" in pair:
-        with pytest.raises(ProviderError) as raised:
-            await provider.stream(asked_request(pair), RecordingSink())
-        assert failure_of(raised.value).packed() == pair["failure"]
-    else:
-        turn = await provider.stream(asked_request(pair), RecordingSink())
-        assert packed_turn(turn) == pair["turn"]
-    await provider.close()
-    (body,) = fake_llm.bodies
-    assert body == pair["request"]
+    request = await play(provider, pair, fake_llm)
+    body = request.body
     ours = [item for item in body["input"] if item["type"] not in SERVER_ITEMS]
     assert validate_responses({**body, "input": ours}) == []
 
 
 def test_every_finish_reason_of_this_api_is_recorded() -> None:
     """LOOP-05: the service knows no pause, and what it calls an error is a failure."""
-    found = {pair["turn"]["finish_reason"] for pair in PAIRS.values() if "turn" in pair}
+    found = finish_reasons_of(PAIRS.values())
     assert found == set(get_args(TurnFinishReason)) - {"pause", "error"}
 
 
 def test_every_class_of_error_is_recorded() -> None:
     """ERR-07: an abort is our own and never the service's."""
-    found = {pair["failure"]["kind"] for pair in PAIRS.values() if "failure" in pair}
+    found = {failure["kind"] for failure in failures_of(PAIRS.values())}
     assert found == set(get_args(ClassifiedErrorKind)) - {"aborted"}
 
 
 def test_every_content_block_is_recorded() -> None:
     """SESS-05: as sent, as received, or as left out."""
-    blocks = [block for pair in PAIRS.values() for block in _blocks(pair)]
-    assert {block["type"] for block in blocks} == {
-        "text",
-        "image",
-        "audio",
-        "video",
-        "document",
-        "tool_call",
-        "tool_result",
-        "thinking",
-        "redacted_thinking",
-        "provider_reasoning",
-        "server_tool_use",
-        "server_tool_result",
-        "compact-summary",
-    }
+    blocks = list(blocks_of(PAIRS.values()))
+    assert {block["type"] for block in blocks} == BLOCK_TYPES
     assert any(block.get("citations") for block in blocks)
-
-
-def _blocks(pair: dict[str, Any]) -> list[dict[str, Any]]:
-    sent = [block for message in pair["asked"]["messages"] for block in message["content"]]
-    return [*sent, *pair.get("turn", {}).get("blocks", ())]

@@ -7,17 +7,25 @@ it: `turn` (blocks, finish_reason, usage and so on) or `failure`.
 
 import dataclasses
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from activities.providers.base import ModelRequest, ModelTurn
-from tests.support.fake_llm import Reply, json_error
+import pytest
+
+from activities.providers.base import ModelRequest, ModelTurn, Provider
+from tests.support.fake_llm import FakeLLM, Reply, Request, json_error
+from tests.support.model_requests import RecordingSink, failure_of
+from zidane_core.content import ContentBlock
+from zidane_core.errors import ProviderError
 from zidane_core.models import ModelInfo
 from zidane_core.session import Message
 from zidane_core.tools import ToolSpec
 
 WIRE_FILES = Path(__file__).parent.parent / "fixtures" / "wire"
 Pair = dict[str, Any]
+BLOCK_TYPES = {kind.model_fields["type"].default for kind in get_args(get_args(ContentBlock)[0])}
+"""Every content block there is (SESS-05)."""
 
 
 def pairs_of(folder: str) -> dict[str, Pair]:
@@ -55,3 +63,37 @@ def packed_turn(turn: ModelTurn) -> Pair:
     }
     defaults = {field.name: field.default for field in dataclasses.fields(ModelTurn)}
     return {key: value for key, value in packed.items() if value and value != defaults[key]}
+
+
+async def play(provider: Provider, pair: Pair, fake_llm: FakeLLM) -> Request:
+    """Play a pair through a provider; return the one request that came, its body checked."""
+    fake_llm.reply(recorded_reply(pair))
+    if "failure" in pair:
+        with pytest.raises(ProviderError) as raised:
+            await provider.stream(asked_request(pair), RecordingSink())
+        assert failure_of(raised.value).packed() == pair["failure"]
+    else:
+        turn = await provider.stream(asked_request(pair), RecordingSink())
+        assert packed_turn(turn) == pair["turn"]
+    await provider.close()
+    (request,) = fake_llm.requests
+    assert request.body == pair["request"]
+    return request
+
+
+def finish_reasons_of(pairs: Iterable[Pair]) -> set[str]:
+    """Return the finish reasons of the recorded turns."""
+    return {pair["turn"]["finish_reason"] for pair in pairs if "turn" in pair}
+
+
+def failures_of(pairs: Iterable[Pair]) -> list[Pair]:
+    """Return the recorded failures."""
+    return [pair["failure"] for pair in pairs if "failure" in pair]
+
+
+def blocks_of(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """Yield every block that was sent, received or left out."""
+    for pair in pairs:
+        for message in pair["asked"]["messages"]:
+            yield from message["content"]
+        yield from pair.get("turn", {}).get("blocks", ())
