@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,23 +54,28 @@ class Cli:
             **more,
         }
 
-    async def start(self, *arguments: str, **more: str) -> asyncio.subprocess.Process:
+    async def start(
+        self,
+        *arguments: str,
+        stdout: int = asyncio.subprocess.PIPE,
+        more: Mapping[str, str] | None = None,
+    ) -> asyncio.subprocess.Process:
         """Start a command."""
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "zidane_client.cli",
             *arguments,
-            env=self.environment(**more),
+            env=self.environment(**(more or {})),
             cwd=self.folder,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=stdout,
             stderr=asyncio.subprocess.PIPE,
         )
 
     async def __call__(self, *arguments: str, **more: str) -> Ended:
         """Run a command to its end."""
-        return await ended(await self.start(*arguments, **more))
+        return await ended(await self.start(*arguments, more=more))
 
     def script(self, text: str, name: str = "script.yaml") -> str:
         """A model that plays a script, by a relative path."""
@@ -87,7 +93,7 @@ async def ended(process: asyncio.subprocess.Process) -> Ended:
         out, err = await process.communicate()
         raise AssertionError(f"hung: {out.decode()} {err.decode()}") from None
     assert process.returncode is not None
-    return Ended(process.returncode, out.decode(), err.decode())
+    return Ended(process.returncode, (out or b"").decode(), err.decode())
 
 
 @pytest.fixture

@@ -92,6 +92,24 @@ async def test_run_brings_a_worker_along_and_prints_text_calls_cost_and_turns(cl
     assert str(cli.folder) in shown.json["model"]
 
 
+async def test_a_reader_that_goes_away_ends_the_command_and_not_the_run(cli: Cli):
+    """As in `zidane run ... | head -1`: no traceback, no process that stays."""
+    model = cli.script(SHORT)
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        run = await ended(
+            await cli.start(
+                "run", "basic", "hi", "--model", model, "--session", "unread", stdout=write
+            )
+        )
+    finally:
+        os.close(write)
+    assert (run.code, run.err) == (141, "")
+    again = await cli("watch", "unread")
+    assert (again.code, "done: hi" in again.out) == (0, True)
+
+
 async def test_json_is_exactly_the_run_result(cli: Cli):
     model = cli.script(SHORT)
     run = await cli("run", "basic", "hello", "--model", model, "--json")

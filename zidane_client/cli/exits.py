@@ -27,6 +27,8 @@ class Exit(IntEnum):
     OUT_OF_REACH = 5
     """The Temporal server or the session store."""
     INTERRUPTED = 130
+    UNREAD = 141
+    """Nobody reads the output any more (a closed pipe)."""
 
 
 def exit_of_result(result: RunResult) -> Exit:

@@ -34,11 +34,17 @@ _ENDS: Mapping[str, tuple[str, str]] = {
 }
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the command end in order; rich would raise SystemExit through the event loop."""
+        raise BrokenPipeError
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """Return a console; in a pipe it is plain and 120 columns wide, or as COLUMNS says."""
-    console = Console(highlight=False, stderr=stderr, soft_wrap=False)
+    console = _Console(highlight=False, stderr=stderr, soft_wrap=False)
     if not console.is_terminal and console.width == 80:
-        return Console(highlight=False, stderr=stderr, width=120)
+        return _Console(highlight=False, stderr=stderr, width=120)
     return console
 
 

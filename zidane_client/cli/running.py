@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -85,15 +86,32 @@ def run_command(
     level = logging.WARNING if serves else logging.ERROR
     logging.basicConfig(level=level, stream=sys.stderr, format=LOG_FORMAT)
     try:
-        code = int(asyncio.run(command()))
+        asyncio.run(_ended(command, as_json=as_json))
+    except KeyboardInterrupt:
+        end_process(int(Exit.COMPLETED if serves else Exit.INTERRUPTED))
+    raise AssertionError("the process has ended")
+
+
+async def _ended(command: Callable[[], Coroutine[Any, Any, int]], *, as_json: bool) -> None:
+    """Run a command and end the process in its event loop.
+
+    The command has closed what it opened; a task of the SDK that does not take its cancellation
+    would keep an event loop that waits for all of them from ever closing.
+    """
+    try:
+        code = int(await command())
     except AgentError as error:
         say_error(error, as_json=as_json)
         code = int(exit_of_error(error))
     except RPCError as error:
         say_error(AgentError(f"The Temporal server refused: {error.message}"), as_json=as_json)
         code = int(Exit.FAILED)
-    except KeyboardInterrupt:
-        code = int(Exit.COMPLETED if serves else Exit.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read the output has gone, as in `| head`; what was started goes on.
+        code = int(Exit.UNREAD)
+    except Exception:
+        traceback.print_exc()
+        code = int(Exit.FAILED)
     end_process(code)
 
 
