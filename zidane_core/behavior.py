@@ -6,7 +6,7 @@ A field is declared here when it works.
 import difflib
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
@@ -18,19 +18,6 @@ from zidane_core.context_options import (
     read_stale_reads,
 )
 from zidane_core.errors import InvalidRequestError
-from zidane_core.loop_options import (
-    BudgetScope,
-    Message,
-    ProgressNudgesOption,
-    RepeatGuard,
-    TextToolCallRescue,
-    ToolBudget,
-    UnknownToolRecovery,
-    read_budget_bytes,
-    read_switch,
-    read_tool_budgets,
-    read_warning,
-)
 from zidane_core.models import ModelInfo
 from zidane_core.values import Json, UserInput
 
@@ -126,8 +113,6 @@ class AgentBehavior(UserInput):
     """Retries of a refused turn in a row; 0 disables them (LOOP-11)."""
     max_cost_usd: Annotated[float | None, BeforeValidator(_budget)] = None
     """Spend of a run, checked after each turn; None is unbounded (BUD-01)."""
-    budget_scope: BudgetScope = "run"
-    """Whether budgets of cost and tokens count the spend of subagents too: `tree` (BUD-06)."""
     max_total_tokens: Annotated[int | None, BeforeValidator(_budget)] = None
     """Input plus output tokens of a run, cache excluded (BUD-02)."""
     max_wall_ms: Annotated[int | None, BeforeValidator(_budget)] = None
@@ -192,33 +177,6 @@ class AgentBehavior(UserInput):
     """Newest messages that keep their media, 0 none; None is off (MED-01)."""
     media_budget: MediaBudget | None = None
     """Media of a request before the oldest is left out; not with `media_keep_turns` (MED-02)."""
-    max_turns_warning: Annotated[int | None, BeforeValidator(read_warning)] = None
-    """Turns left at which the model is told to wrap up; only below `max_turns` (LOOP-03)."""
-    max_turns_warning_message: Message | None = None
-    """Text, or `({max_turns, remaining}) -> text`; None is a standard sentence (LOOP-04)."""
-    repeat_guard: Annotated[RepeatGuard | None, BeforeValidator(read_switch)] = None
-    """What stops equal calls; true is all defaults, None and false are off (GUARD-01)."""
-    tool_budgets: Annotated[Mapping[str, ToolBudget] | None, BeforeValidator(read_tool_budgets)] = (
-        None
-    )
-    """Calls of a run by canonical tool name; a number is `max` (NUDGE-01)."""
-    tool_output_budget: Annotated[int | None, BeforeValidator(read_budget_bytes)] = None
-    """Text bytes of a turn's results above which the model is told to sum up first; 0 and None
-    are off (NUDGE-04)."""
-    tool_output_budget_exclude_tools: tuple[str, ...] = ()
-    """Canonical names of tools whose output does not count (NUDGE-05)."""
-    progress_nudges: ProgressNudgesOption = None
-    """Advice to a run that stands still; true is every kind (NUDGE-06)."""
-    unknown_tool_recovery: Annotated[UnknownToolRecovery | None, BeforeValidator(read_switch)] = (
-        None
-    )
-    """Advice after a call of an unknown tool; true is all defaults (TOOL-12)."""
-    text_tool_call_rescue: Annotated[TextToolCallRescue | None, BeforeValidator(read_switch)] = None
-    """Advice after a tool call that was written as text; true is all defaults (TOOL-13)."""
-    dedup_tools: Mapping[str, str] | None = None
-    """Hashers by canonical tool name: names of callables, `(input) -> key or None`. An equal key
-    replays the tool's last result, so tools that act on anything must not be listed (DEDUP-02,
-    DEDUP-07)."""
     extensions: Mapping[str, JsonValue] | None = None
     """The host's own settings; tools see them, the runtime never reads them (RUN-23)."""
 
@@ -290,24 +248,9 @@ def _explain(error: ValidationError) -> str:
     where = f"behavior.{_path(error)}"
     if first["type"] != "extra_forbidden":
         return f"Bad value for {where}: {first['input']!r}. {first['msg']}."
-    model = _model_at(first["loc"])
+    model = RetryConfig if first["loc"][0] == "retry" else AgentBehavior
     near = difflib.get_close_matches(
         str(first["loc"][-1]), list(model.model_fields), n=1, cutoff=0.4
     )
     hint = f" Did you mean {near[0]!r}?" if near else f" Known: {sorted(model.model_fields)}."
     return f"Unknown field {where}.{hint}"
-
-
-def _model_at(path: tuple[int | str, ...]) -> type[UserInput]:
-    """Return the model in which the last name of a path was looked for."""
-    if len(path) < 2:
-        return AgentBehavior
-    field = AgentBehavior.model_fields.get(str(path[0]))
-    found = _models_in(field.annotation) if field is not None else ()
-    return found[0] if len(found) == 1 else AgentBehavior
-
-
-def _models_in(annotation: Any) -> tuple[type[UserInput], ...]:
-    if isinstance(annotation, type) and issubclass(annotation, UserInput):
-        return (annotation,)
-    return tuple(model for part in get_args(annotation) for model in _models_in(part))

@@ -89,7 +89,9 @@ def cli(server: EmbeddedServer, tmp_path: Path) -> Cli:
 @asynccontextmanager
 async def worker(cli: Cli, llm: FakeLLM, key: str) -> AsyncGenerator[None]:
     """A worker process with a key of its own, drained at the end."""
-    process = await cli.start("worker", ANTHROPIC_API_KEY=key, ANTHROPIC_BASE_URL=llm.url)
+    process = await cli.start(
+        "worker", more={"ANTHROPIC_API_KEY": key, "ANTHROPIC_BASE_URL": llm.url}
+    )
     assert process.stderr is not None
     async with asyncio.timeout(60):
         assert b"Worker for" in await process.stderr.readline()
