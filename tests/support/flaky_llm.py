@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tests.support.fake_llm import (
     Reply,
@@ -35,20 +35,7 @@ Fault = Literal[
     "silent",
     "error in a 200",
 ]
-FAULTS: tuple[Fault, ...] = (
-    "429",
-    "500",
-    "503",
-    "529",
-    "overload before text",
-    "overload after text",
-    "overload in a call",
-    "dropped",
-    "early end",
-    "malformed",
-    "silent",
-    "error in a 200",
-)
+FAULTS: tuple[Fault, ...] = get_args(Fault)
 OVERLOAD = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 CHAT_OVERLOAD = {"error": {"message": "Overloaded", "code": "server_is_overloaded"}}
 STATUSES = ("429", "500", "503", "529")

@@ -58,10 +58,7 @@ def request_copy(messages: Iterable[Message], fit: Fit) -> tuple[Message, ...]:
     Implements: PROV-02, PROV-13, K-ANTHROPIC-07, K-ANTHROPIC-08, K-OPENAI-05, K-PAIRING-02.
     """
     fitting = [
-        Message(
-            role=message.role,
-            content=tuple(b for b in map(cleaned, message.content) if _is_sendable(b, fit)),
-        )
+        _with_content(message, [b for b in map(cleaned, message.content) if _is_sendable(b, fit)])
         for message in messages
     ]
     pairing, repairs = Pairing(), list[Repair]()
@@ -72,6 +69,14 @@ def request_copy(messages: Iterable[Message], fit: Fit) -> tuple[Message, ...]:
     if copies and copies[0].role == "assistant":
         copies.insert(0, Message(role="user", content=(TextBlock(text=OPENING),)))
     return _within_media_limit(copies, fit.max_media)
+
+
+def _with_content(message: Message, content: Sequence[ContentBlock]) -> Message:
+    """Return the message with other blocks; itself, unread, when they are the same."""
+    same = len(content) == len(message.content) and all(
+        new is old for new, old in zip(content, message.content, strict=True)
+    )
+    return message if same else message.model_copy(update={"content": tuple(content)})
 
 
 def _is_sendable(block: ContentBlock, fit: Fit) -> bool:
@@ -115,16 +120,15 @@ def _without_open(
     message: Message, uses: Set[str | None], results: Set[str | None], *, may_pause: bool
 ) -> Message:
     is_paused = may_pause and _is_paused(message)
-    content = tuple(
+    content = [
         block
         for block in message.content
         if not isinstance(block, ServerToolUseBlock | ServerToolResultBlock)
         or _server_id(block) is None
         or (is_paused and isinstance(block, ServerToolUseBlock))
         or _server_id(block) in (results if isinstance(block, ServerToolUseBlock) else uses)
-    )
-    same = len(content) == len(message.content)
-    return message if same else Message(role=message.role, content=content)
+    ]
+    return _with_content(message, content)
 
 
 def _is_paused(message: Message) -> bool:
@@ -171,8 +175,7 @@ def _within_media_limit(messages: Sequence[Message], limit: int | None) -> tuple
             made, room = _limited(block, room)
             blocks.append(made)
         blocks.reverse()
-        unchanged = all(new is old for new, old in zip(blocks, message.content, strict=True))
-        kept.append(message if unchanged else Message(role=message.role, content=tuple(blocks)))
+        kept.append(_with_content(message, blocks))
     return tuple(reversed(kept))
 
 
