@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activities.dependencies import Dependencies, agents_by_name
-from activities.inline import InlineRuntime
+from activities.inline import InlineRuntime, SystemClock
 from activities.providers.registry import Providers
 from activities.store import open_store
 from tests.support.third_party import Unavailable, ask, llmock
@@ -41,6 +41,13 @@ FAULTS: list[dict[str, Any]] = [
     {"type": "stream_fault", "kind": "malformed", "after_chunks": 2},
     {"type": "stream_fault", "kind": "stall", "after_chunks": 2, "stall_seconds": 30},
 ]
+
+
+class EvenJitter(SystemClock):
+    """Full jitter may draw a delay of nearly nothing, which looks like no backoff at all."""
+
+    def random(self) -> float:
+        return 0.9
 
 
 @pytest.mark.parametrize("model", ["anthropic:claude-sonnet-5-5", "openai:gpt-5"])
@@ -81,7 +88,7 @@ async def said(mock: str, folder: Path, model: str, retry: dict[str, int]) -> st
         behavior={"retry": {**retry}, "provider_stream_idle_timeout_ms": 500},
     )
     try:
-        return (await InlineRuntime(deps, request).run()).text
+        return (await InlineRuntime(deps, request, clock=EvenJitter()).run()).text
     finally:
         await providers.close()
         await store.close()
